@@ -1,0 +1,1 @@
+"""What can be said to whom: one module per receiver."""

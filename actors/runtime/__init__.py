@@ -1,0 +1,28 @@
+"""Actors on one event loop, made of pykka's parts: the only package that imports pykka."""
+
+from actors.runtime.actor import DEFERRED, Actor
+from actors.runtime.budget import Budget
+from actors.runtime.clock import Clock, SystemClock
+from actors.runtime.context import Context
+from actors.runtime.failpoints import Failpoints
+from actors.runtime.mailbox import Overflow
+from actors.runtime.port import Port
+from actors.runtime.ref import Address, Ref
+from actors.runtime.reply import Reply
+from actors.runtime.system import System
+
+__all__ = [
+    "DEFERRED",
+    "Actor",
+    "Address",
+    "Budget",
+    "Clock",
+    "Context",
+    "Failpoints",
+    "Overflow",
+    "Port",
+    "Ref",
+    "Reply",
+    "System",
+    "SystemClock",
+]

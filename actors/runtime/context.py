@@ -1,0 +1,149 @@
+"""What an actor may do besides handling a message: spawn, defer, pipe, set timers, publish."""
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from actors.messages.base import Message
+from actors.messages.lifecycle import DownReason, Stop
+from actors.runtime.actor import Actor
+from actors.runtime.budget import Budget
+from actors.runtime.mailbox import Overflow
+from actors.runtime.ref import Ref
+from actors.runtime.reply import Reply
+
+if TYPE_CHECKING:
+    from actors.runtime.cell import Cell
+    from actors.runtime.system import System
+
+T = TypeVar("T")
+
+
+class Context:
+    """The runtime as one incarnation of one actor sees it. Only its own handlers may use it."""
+
+    def __init__(self, cell: "Cell") -> None:
+        self._cell = cell
+
+    # Public attributes
+
+    @property
+    def system(self) -> "System":
+        """The system that it runs in: clock, randomness, failpoints."""
+        return self._cell.system
+
+    @property
+    def path(self) -> str:
+        """Where it stands in the tree, for example ``/sessions/0a1b``."""
+        return self._cell.path
+
+    @property
+    def ref(self) -> Ref:
+        """Its own ref."""
+        return self._cell.ref
+
+    @property
+    def incarnation(self) -> int:
+        """How often it was started again, from 0."""
+        return self._cell.incarnation
+
+    @property
+    def budget(self) -> Budget | None:
+        """The budget of the message in hand, if it was asked."""
+        current = self._cell.current
+        return current.budget if current is not None else None
+
+    def now(self) -> float:
+        """Monotonic seconds."""
+        return self.system.clock.monotonic()
+
+    def wall(self) -> float:
+        """Unix seconds."""
+        return self.system.clock.wall()
+
+    def within(self, seconds: float) -> Budget:
+        """Return a new budget, for an outcome that this actor itself wants."""
+        return Budget.of(self.system.clock, seconds)
+
+    # Children
+
+    def spawn(
+        self,
+        name: str,
+        factory: Callable[[], Actor],
+        *,
+        bound: int = 1000,
+        overflow: Overflow = Overflow.REFUSE,
+        held: bool = False,
+    ) -> Ref:
+        """
+        Start a child; it tells this actor a Down when it ends.
+
+        ``held`` keeps a crashed child's ref and mailbox until ``restart`` or ``discard`` is called on it.
+        """
+        return self.system.spawn_under(
+            self._cell, name, factory, bound=bound, overflow=overflow, held=held
+        )
+
+    def child(self, name: str) -> Ref | None:
+        """Return the child of that name, if it lives or is held."""
+        cell = self._cell.children.get(name)
+        return cell.ref if cell is not None else None
+
+    def children(self) -> list[Ref]:
+        """Return the children, in the order in which they were started."""
+        return [cell.ref for cell in self._cell.children.values()]
+
+    def restart(self, name: str) -> None:
+        """Start a held child again: new behaviour, same ref, same mailbox, incarnation + 1."""
+        self._cell.children[name].restart()
+
+    def discard(self, name: str) -> None:
+        """Give a held child up: what lies in its mailbox becomes dead letters."""
+        self._cell.children[name].discard()
+
+    # Answers and outcomes
+
+    def defer(self) -> Reply[Any] | None:
+        """
+        Take over the answer to the message in hand; return DEFERRED from the handler.
+
+        None if the message was told. If this incarnation ends first, the asker gets ActorStopped.
+        """
+        return self._cell.defer()
+
+    def pipe(
+        self,
+        reply: Reply[T],
+        on_value: Callable[[T], Message],
+        on_error: Callable[[Exception], Message],
+    ) -> None:
+        """
+        Turn an answer into a message to this actor, so that it goes on receiving while it waits.
+
+        The message overtakes ordinary ones and is dropped if this incarnation has ended.
+        """
+        self._cell.pipe(reply, on_value, on_error)
+
+    def run(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Run I/O beside the handlers. It ends with this incarnation; if it raises, the incarnation crashes."""
+        self._cell.run_beside(work, name)
+
+    def stop(self, reason: DownReason = DownReason.NORMAL) -> None:
+        """End after the message in hand."""
+        self.ref.tell(Stop(reason=reason))
+
+    # Timers
+
+    def set_timer(self, key: str, delay: float, message: Message) -> None:
+        """Tell this actor ``message`` in ``delay`` seconds; a timer of the same key is replaced."""
+        self._cell.set_timer(key, delay, message)
+
+    def cancel_timer(self, key: str) -> None:
+        """Make sure that the timer does not fire, nor its message arrive if it has just fired."""
+        self._cell.cancel_timer(key)
+
+    # Observation
+
+    def publish(self, kind: str, **data: str | int | float | bool | None) -> None:
+        """Put an event on the bus, with this actor's path."""
+        self.system.publish(kind, self.path, data)

@@ -1,0 +1,143 @@
+"""The future of an ask: awaited on the loop, waited for from threads, resolved once."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pykka
+
+from actors.exceptions import BlockingCall, DeadlineExceeded
+from actors.messages.lifecycle import DeadLetterReason
+
+if TYPE_CHECKING:
+    from actors.runtime.budget import Budget
+    from actors.runtime.clock import Timer
+    from actors.runtime.system import System
+
+T = TypeVar("T")
+
+
+class Reply(pykka.Future[T]):
+    """
+    The answer to one ask.
+
+    The first of answer, failure, stop and deadline wins; what comes later is counted as a late answer and dropped, so
+    that a drain, a kill and a handler may race. Unlike its base it is awaited without blocking the loop, and a
+    synchronous ``get`` on the loop's thread raises instead of deadlocking.
+    """
+
+    # The base's constructor makes two objects that only its get hooks use, which an awaited reply cannot have.
+    _get_hook = None
+
+    def __init__(self, system: "System", budget: "Budget", path: str, what: str) -> None:
+        self._system = system
+        self._budget = budget
+        self._path = path
+        self._what = what
+        self._done = False
+        self._value: T | None = None
+        self._error: BaseException | None = None
+        self._timer: Timer | None = None
+        self._waiters: list[asyncio.Future[None]] = []
+        self._callbacks: list[Callable[[Reply[T]], None]] = []
+        self._event: threading.Event | None = None
+
+    def __repr__(self) -> str:
+        state = "pending" if not self._done else "failed" if self._error is not None else "answered"
+        return f"<Reply of {self._path} to {self._what}: {state}>"
+
+    # Public methods
+
+    def done(self) -> bool:
+        """Say whether it is resolved, in whichever way."""
+        return self._done
+
+    def set(self, value: T | None = None) -> None:
+        """Answer. Any thread may call it; only the first outcome counts."""
+        self._resolve_anywhere(value, None)
+
+    def set_exception(self, exc_info: Any = None) -> None:
+        """Fail with an exception, or with an ``exc_info`` triple as pykka passes it."""
+        error = exc_info[1] if isinstance(exc_info, tuple) else exc_info
+        self._resolve_anywhere(None, error if error is not None else RuntimeError("failed without an exception"))
+
+    def on_done(self, callback: "Callable[[Reply[T]], None]") -> None:
+        """Call back on the loop when it is resolved; at once if it is already."""
+        if self._done:
+            callback(self)
+            return
+        self._arm()
+        self._callbacks.append(callback)
+
+    def result(self) -> T:
+        """Return the answer or raise the failure. Only once ``done()``."""
+        assert self._done
+        if self._error is not None:
+            # One exception may be raised to many: without this its traceback would grow with each.
+            raise self._error.with_traceback(None)
+        return self._value  # type: ignore[return-value]  # T may itself be optional
+
+    def get(self, *, timeout: float | None = None) -> T:
+        """
+        Wait in a thread, for at most ``timeout`` seconds and the ask's budget.
+
+        Raises BlockingCall on the loop's own thread, DeadlineExceeded when the time is over.
+        """
+        if not self._done:
+            if self._system.on_loop_thread():
+                raise BlockingCall(f"get() of {self!r} on the event loop's thread; await it")
+            event = self._event = self._event or threading.Event()
+            left = self._budget.remaining()
+            # Checked again, as it may have been resolved before the event was seen.
+            if not self._done and not event.wait(left if timeout is None else min(left, timeout)):
+                raise DeadlineExceeded(self._what)
+        return self.result()
+
+    def __await__(self) -> Generator[Any, None, T]:
+        if not self._done:
+            self._arm()
+            waiter = self._system.loop.create_future()
+            self._waiters.append(waiter)
+            yield from waiter.__await__()
+        return self.result()
+
+    __iter__ = __await__
+
+    # Private methods
+
+    def _arm(self) -> None:
+        if self._timer is None:
+            self._timer = self._system.clock.call_later(self._budget.remaining(), self._expire)
+
+    def _expire(self) -> None:
+        if not self._done:
+            self._resolve(None, DeadlineExceeded(self._what))
+
+    def _resolve_anywhere(self, value: T | None, error: BaseException | None) -> None:
+        if self._system.on_loop_thread():
+            self._resolve(value, error)
+            return
+        try:
+            self._system.loop.call_soon_threadsafe(self._resolve, value, error)
+        except RuntimeError:
+            # The loop is closed: nothing awaits any more, only a thread may still wait in get().
+            self._resolve(value, error)
+
+    def _resolve(self, value: T | None, error: BaseException | None) -> None:
+        if self._done:
+            self._system.dead_letters.add(self._path, self._what, DeadLetterReason.LATE)
+            return
+        self._value = value
+        self._error = error
+        self._done = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._event is not None:
+            self._event.set()
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback(self)

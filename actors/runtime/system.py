@@ -1,0 +1,203 @@
+"""One tree of actors on one event loop, with its clock, randomness and failpoints."""
+
+import asyncio
+import random
+import threading
+from collections.abc import Callable
+
+import structlog
+
+from actors.exceptions import ActorStopped, DeadlineExceeded, RuntimeFault
+from actors.messages.events import Publish
+from actors.messages.lifecycle import ActorInfo, DownReason, Status, Stop, StopStatus
+from actors.runtime.actor import Actor
+from actors.runtime.budget import Budget
+from actors.runtime.cell import Cell
+from actors.runtime.clock import Clock, SystemClock
+from actors.runtime.dead_letters import DeadLetters
+from actors.runtime.failpoints import Failpoints
+from actors.runtime.mailbox import Overflow
+from actors.runtime.port import Port
+from actors.runtime.ref import Ref
+
+log = structlog.get_logger("turnkeep.runtime")
+
+KILL_SHARE = 0.2
+"""The part of a stop's budget that is kept for the kill and for seeing whether it worked."""
+
+
+class System:
+    """
+    Holds the registry of live actors by path. Made inside a running loop, to which it is bound for good.
+
+    ``stop_seconds`` is the budget of a stop that came without one.
+    """
+
+    def __init__(
+        self,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+        failpoints: Failpoints | None = None,
+        *,
+        stop_seconds: float = 5.0,
+    ) -> None:
+        self.loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self.clock: Clock = clock or SystemClock()
+        self.random = rng or random.SystemRandom()
+        self.failpoints = failpoints or Failpoints()
+        self.stop_seconds = stop_seconds
+        self.dead_letters = DeadLetters(self.clock)
+        # Cells with an activation under way.
+        self.active: set[Cell] = set()
+        # Whatever a kill cancelled and that has not ended yet, by path.
+        self.unended: dict[str, asyncio.Task[None]] = {}
+        # Paths of actors that did not end in the budget of their stop, in order.
+        self.overran: list[str] = []
+        # Where events go; those published before it is there wait.
+        self._event_sink: Ref | None = None
+        self._early_events: list[Publish] = []
+        self._cells: dict[str, Cell] = {}
+        self._idle_waiters: list[asyncio.Future[None]] = []
+
+    # Identity
+
+    def on_loop_thread(self) -> bool:
+        """Say whether the caller runs on the loop's thread."""
+        return threading.get_ident() == self._thread
+
+    def new_id(self) -> str:
+        """Return 32 hex digits that sort by time (ms) and hold 80 random bits."""
+        return f"{int(self.clock.wall() * 1000):012x}{self.random.getrandbits(80):020x}"
+
+    # The tree
+
+    def spawn(
+        self,
+        path: str,
+        factory: Callable[[], Actor],
+        *,
+        bound: int = 1000,
+        overflow: Overflow = Overflow.REFUSE,
+    ) -> Ref:
+        """Start an actor without a parent: the root, or a test's."""
+        return self._start(Cell(self, path, factory, None, bound=bound, overflow=overflow, held=False))
+
+    def spawn_under(
+        self,
+        parent: Cell,
+        name: str,
+        factory: Callable[[], Actor],
+        *,
+        bound: int,
+        overflow: Overflow,
+        held: bool,
+    ) -> Ref:
+        """Start a child; see Context.spawn."""
+        if parent.status >= Status.STOPPING:
+            raise ActorStopped(parent.path)
+        base = "" if parent.path == "/" else parent.path
+        cell = Cell(self, f"{base}/{name}", factory, parent, bound=bound, overflow=overflow, held=held)
+        ref = self._start(cell)
+        parent.children[name] = cell
+        return ref
+
+    def _start(self, cell: Cell) -> Ref:
+        if cell.path in self._cells:
+            raise RuntimeFault(f"{cell.path} exists already")
+        self._cells[cell.path] = cell
+        cell._start_actor_loop()
+        return cell.ref
+
+    def forget(self, cell: Cell) -> None:
+        """Take an ended actor out of the tree."""
+        if self._cells.get(cell.path) is cell:
+            del self._cells[cell.path]
+        if cell.parent is not None and cell.parent.children.get(cell.name) is cell:
+            del cell.parent.children[cell.name]
+
+    def find(self, path: str) -> Ref | None:
+        """Return the live or held actor at ``path``."""
+        cell = self._cells.get(path)
+        return cell.ref if cell is not None else None
+
+    def port(self, name: str, bound: int = 1000) -> Port:
+        """Open a place to receive messages for code that is no actor."""
+        return Port(self, name, bound)
+
+    async def stop(self, ref: Ref, budget: Budget, reason: DownReason = DownReason.SHUTDOWN) -> StopStatus:
+        """
+        Stop, then kill what is left of the budget before the end; STILL_ALIVE if its task has swallowed that too.
+
+        Never raises and never waits past the budget. A lost task is unrouted already; what it does is fenced.
+        """
+        cell = ref._cell
+        if cell.status is Status.STOPPED:
+            return StopStatus.ALREADY_GONE
+        try:
+            return await ref.ask(Stop(reason=reason), budget.share(1 - KILL_SHARE))
+        except DeadlineExceeded:
+            pass
+        except RuntimeFault:
+            return StopStatus.ALREADY_GONE
+        self.overran.append(ref.path)
+        log.warning("actor.stop_overran", path=ref.path)
+        cell.kill()
+        task = self.unended.get(ref.path)
+        if task is not None:
+            await asyncio.wait([task], timeout=budget.remaining())
+        return StopStatus.STOPPED if task is None or task.done() else StopStatus.STILL_ALIVE
+
+    def lost(self, path: str, task: "asyncio.Task[None]") -> None:
+        """Remember a cancelled activation until it has really ended."""
+        self.unended[path] = task
+
+        def ended(done: "asyncio.Task[None]") -> None:
+            if self.unended.get(path) is done:
+                del self.unended[path]
+
+        task.add_done_callback(ended)
+
+    # Observation
+
+    def actors(self) -> list[ActorInfo]:
+        """Return a row for each live or held actor, by path."""
+        now = self.clock.monotonic()
+        return [self._cells[path].info(now) for path in sorted(self._cells)]
+
+    def publish(self, kind: str, path: str, data: dict[str, str | int | float | bool | None]) -> None:
+        """Hand an event to the bus; it never fails and never waits."""
+        event = Publish(kind=kind, path=path, data=data, at=self.clock.wall())
+        if self._event_sink is None:
+            self._early_events.append(event)
+            return
+        try:
+            self._event_sink.tell(event)
+        except RuntimeFault:
+            log.warning("event.lost", kind=kind, path=path)
+
+    def publish_to(self, sink: Ref | None) -> None:
+        """Name the actor that keeps events, and give it those that came before it."""
+        self._event_sink = sink
+        early, self._early_events = self._early_events, []
+        if sink is not None:
+            for event in early:
+                sink.tell(event)
+
+    # Quiescence
+
+    def rested(self, cell: Cell) -> None:
+        """Note that an activation ended."""
+        self.active.discard(cell)
+        if not self.active:
+            waiters, self._idle_waiters = self._idle_waiters, []
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    async def idle(self) -> None:
+        """Return when no actor has work in hand. Outstanding timers, I/O and threads do not count."""
+        while self.active:
+            waiter = self.loop.create_future()
+            self._idle_waiters.append(waiter)
+            await waiter
