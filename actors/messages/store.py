@@ -1,0 +1,396 @@
+"""
+What can be asked of /store, the only owner of the database.
+
+A write carries ids that the caller chose, so that after a late answer the caller can read again by id instead of
+guessing. Each write is one transaction; those that arrive together share a commit. Answers come after the commit.
+All may fail with StoreUnavailable (nothing of the request was kept) or DeadlineExceeded (outcome unknown: read again).
+"""
+
+from typing import Any, TypeVar
+
+from actors.messages.base import Request
+from actors.messages.events import Event
+from actors.messages.inbound import InboundEvent
+from actors.messages.rows import (
+    Accepted,
+    Binding,
+    DeliveryRow,
+    DeliveryState,
+    Entry,
+    HistoryRow,
+    KeyRow,
+    KeyScope,
+    NewDelivery,
+    Origin,
+    PeerRole,
+    PeerRow,
+    Route,
+    SessionKind,
+    SessionRow,
+    TakenTurn,
+    TurnRow,
+    TurnState,
+)
+from actors.messages.secret import Secret
+
+R = TypeVar("R")
+
+
+class Read(Request[R], frozen=True, kw_only=True):
+    """Sees every write that was answered before it was sent."""
+
+
+class Write(Request[R], frozen=True, kw_only=True):
+    """Durable when it is answered. ``at`` is unix seconds, by the caller's clock."""
+
+    at: float
+
+
+# Inbox
+
+
+class AcceptMessage(Write[Accepted], frozen=True, kw_only=True):
+    """
+    Keep a message: duplicate check, binding, session and inbox row in one transaction (RLY-11, RLY-12).
+
+    A duplicate is the same (peer, scope, chat_id, message_id), or the same buffer id of that peer with the same body
+    hash; kept 48 h; without either every message is new. The binding is resolved on (peer, scope, key); an absent scope
+    matches the chat's only one, and with several, or none, it opens its own (KEY-6).
+
+    Refused: Busy when ``max_queued`` messages of the session wait already; nothing is written then.
+    """
+
+    inbox_id: str
+    origin: Origin
+    peer: str
+    """The relay peer's name, ``console`` or ``api:<owner>``: each its own name space of chats."""
+    scope: str | None
+    session_key: str
+    new_session_id: str
+    """The id that the chat's session gets if it has none yet, or if it is rotated."""
+    kind: SessionKind = SessionKind.CHAT
+    entries: tuple[Entry, ...]
+    seed: tuple[Entry, ...] = ()
+    """History that the client brought; kept only if the session has none."""
+    params: dict[str, Any] = {}
+    route: Route | None = None
+    event: InboundEvent | None = None
+    message_id: str | None = None
+    buffer_id: str | None = None
+    body_hash: str | None = None
+    detached: bool = True
+    """Whether the turn goes on without the one who asked. False: it ends with its client, also at a restart (API-12)."""
+    turn_id: str | None = None
+    """If set, a turn row ``admitted`` is written along: the receipt."""
+    rotate: bool = False
+    """Bind the chat to a fresh session first (/new)."""
+    max_queued: int | None = None
+
+
+class RotateChat(Write[Accepted], frozen=True, kw_only=True):
+    """Bind a chat to a fresh session without a message: a bare ``/new`` (API-8)."""
+
+    peer: str
+    scope: str | None
+    session_key: str
+    new_session_id: str
+
+
+class RequeueMessage(Write[bool], frozen=True, kw_only=True):
+    """Let a turned message be turned again, once: only while it was turned ``max_tries`` times at most. Says whether."""
+
+    inbox_id: str
+    max_tries: int
+
+
+class BuryMessage(Write[bool], frozen=True, kw_only=True):
+    """End an accepted message that no turn will take; its admitted turn, if any, ends ``cancelled`` with the reason."""
+
+    inbox_id: str
+    reason: str
+
+
+class SessionsWithMail(Read[tuple[str, ...]], frozen=True, kw_only=True):
+    """The ids of sessions that have accepted messages, oldest message first."""
+
+
+# Turns
+
+
+class TakeTurn(Write[TakenTurn | None], frozen=True, kw_only=True):
+    """
+    Begin a turn on the session's oldest accepted message: message turned, user rows, turn ``running`` under the next
+    turn_gen, in one transaction. None if no message waits. Refused with Conflict while another turn runs.
+    """
+
+    session_id: str
+    turn_id: str
+    """The id of the new turn row, unless the message was admitted with one."""
+
+
+class FlushPartial(Write[None], frozen=True, kw_only=True):
+    """Keep what a running turn has produced so far. Ignored if the turn has ended or the gen is stale."""
+
+    turn_id: str
+    turn_gen: int
+    text: str
+
+
+class EndTurn(Write[TurnRow], frozen=True, kw_only=True):
+    """
+    End a turn: its state, its history rows and its delivery in one transaction.
+
+    Repeating it answers the stored row. Refused with Conflict if the turn is not running under ``turn_gen``.
+    """
+
+    turn_id: str
+    turn_gen: int
+    state: TurnState
+    reason: str | None = None
+    text: str | None = None
+    """The assistant row: the answer of a committed turn, partial and marker of a cancelled one."""
+    interrupted_text: str | None = None
+    """Partial text that people see and no model gets."""
+    notice: str | None = None
+    """Our own sentence, kept in the history beside (CHAT-1)."""
+    usage: dict[str, int] | None = None
+    delivery: NewDelivery | None = None
+
+
+class GetTurn(Read[TurnRow | None], frozen=True, kw_only=True):
+    """The turn of that id, or the newest one of that inbox row."""
+
+    turn_id: str | None = None
+    inbox_id: str | None = None
+
+
+class ListTurns(Read[tuple[TurnRow, ...]], frozen=True, kw_only=True):
+    """Turns in the given states, newest first; of one session or of all."""
+
+    states: tuple[TurnState, ...] = ()
+    session_id: str | None = None
+    limit: int = 100
+
+
+class Unfinished(Read[tuple[tuple[TurnRow, str, Route | None], ...]], frozen=True, kw_only=True):
+    """Turns admitted or running, with their peer and route: what a restart has to decide about."""
+
+
+# Sessions and history
+
+
+class OpenSession(Write[SessionRow], frozen=True, kw_only=True):
+    """The session bound to (peer, scope, key); made if there is none."""
+
+    peer: str
+    scope: str | None
+    session_key: str
+    new_session_id: str
+    kind: SessionKind = SessionKind.CHAT
+    title: str = ""
+
+
+class GetSession(Read[SessionRow | None], frozen=True, kw_only=True):
+    """A session by its id, or by a prefix of it that is unique."""
+
+    session_id: str
+
+
+class ListSessions(Read[tuple[SessionRow, ...]], frozen=True, kw_only=True):
+    """Sessions, the most recently active first; of one peer or of all."""
+
+    peer: str | None = None
+    limit: int = 100
+    offset: int = 0
+
+
+class FindBindings(Read[tuple[Binding, ...]], frozen=True, kw_only=True):
+    """The bindings of a key of one peer, over all scopes or in one."""
+
+    peer: str
+    session_key: str
+    scope: str | None = None
+
+
+class ReadHistory(Read[tuple[HistoryRow, ...]], frozen=True, kw_only=True):
+    """The newest ``limit`` rows of a session, oldest of them first."""
+
+    session_id: str
+    limit: int = 100
+    before: int | None = None
+    """Only rows with a smaller seq."""
+
+
+# The console's chats
+
+
+class PostToChat(Write[HistoryRow], frozen=True, kw_only=True):
+    """Append what a gateway sent to a console chat; opens a ``gateway`` session if the chat has none."""
+
+    peer: str
+    scope: str | None
+    session_key: str
+    new_session_id: str
+    author: str
+    content: str
+
+
+class EditPost(Write[bool], frozen=True, kw_only=True):
+    """Replace the text of a row that ``author`` posted. False if there is no such row."""
+
+    seq: int
+    author: str
+    content: str
+
+
+# Deliveries
+
+
+class PutDelivery(Write[DeliveryRow], frozen=True, kw_only=True):
+    """Keep a delivery of its own. Repeating it answers the stored row."""
+
+    delivery: NewDelivery
+
+
+class ClaimDeliveries(Write[tuple[DeliveryRow, ...]], frozen=True, kw_only=True):
+    """
+    Turn pending deliveries of a peer into ``attempting`` and answer them: of each chat the oldest unsettled one.
+
+    A chat with an attempt under way, or named in ``busy_chats``, gets none, so that chats keep their order; ``unknown``
+    ones block nothing.
+    """
+
+    peer: str
+    busy_chats: tuple[str, ...] = ()
+    limit: int = 100
+
+
+class AdvanceDelivery(Write[None], frozen=True, kw_only=True):
+    """Note that ``parts_done`` pieces of a long delivery were delivered."""
+
+    delivery_id: str
+    parts_done: int
+
+
+class SettleDelivery(Write[DeliveryRow], frozen=True, kw_only=True):
+    """Leave ``attempting`` for pending (a definite failure), unknown, delivered or dead. Repeating it is harmless."""
+
+    delivery_id: str
+    state: DeliveryState
+    reason: str | None = None
+    message_id: str | None = None
+
+
+class LoseAttempts(Write[int], frozen=True, kw_only=True):
+    """At a start: what was ``attempting`` is ``unknown``, as nobody saw the outcome. Answers how many."""
+
+
+class ListDeliveries(Read[tuple[DeliveryRow, ...]], frozen=True, kw_only=True):
+    """Deliveries in the given states (empty: all), newest first."""
+
+    states: tuple[DeliveryState, ...] = ()
+    peer: str | None = None
+    limit: int = 100
+
+
+class PeersWithDeliveries(Read[tuple[str, ...]], frozen=True, kw_only=True):
+    """Names of peers for which something is pending."""
+
+
+# Peers and keys
+
+
+class PutPeer(Write[PeerRow], frozen=True, kw_only=True):
+    """Add a peer. Refused with Conflict if the name exists, or another connector claims one of the identities."""
+
+    name: str
+    role: PeerRole
+    identities: tuple[str, ...]
+    scopes: tuple[str, ...]
+    secret: Secret
+
+
+class RotatePeer(Write[PeerRow], frozen=True, kw_only=True):
+    """Make ``secret`` the primary one; the former primary stays as secondary. NotFound if there is no such peer."""
+
+    name: str
+    secret: Secret
+
+
+class RevokePeer(Write[PeerRow], frozen=True, kw_only=True):
+    """Refuse the peer from now on. NotFound if there is no such peer."""
+
+    name: str
+
+
+class GetPeer(Read[PeerRow | None], frozen=True, kw_only=True):
+    """A peer by name, revoked ones too."""
+
+    name: str
+
+
+class FindPeerBySecret(Read[PeerRow | None], frozen=True, kw_only=True):
+    """The unrevoked peer with that plain secret."""
+
+    secret: Secret
+
+
+class ListPeers(Read[tuple[PeerRow, ...]], frozen=True, kw_only=True):
+    """All peers by name; their secrets are left out."""
+
+
+class NextLinkGen(Write[int], frozen=True, kw_only=True):
+    """The number of a peer's new link; it only grows."""
+
+    peer: str
+
+
+class PutKey(Write[KeyRow], frozen=True, kw_only=True):
+    """Keep a key's hash. Refused with Conflict if the name is taken by a key that is not revoked."""
+
+    key_id: str
+    name: str
+    owner: str
+    scopes: tuple[KeyScope, ...]
+    key_hash: str
+    """Hex SHA-256 of the key."""
+
+
+class FindKey(Read[KeyRow | None], frozen=True, kw_only=True):
+    """The unrevoked key with that hash."""
+
+    key_hash: str
+
+
+class RevokeKey(Write[KeyRow], frozen=True, kw_only=True):
+    """Refuse the key from now on; by id or by name. NotFound if there is none."""
+
+    key: str
+
+
+class ListKeys(Read[tuple[KeyRow, ...]], frozen=True, kw_only=True):
+    """All keys, newest first."""
+
+
+# Events and the store itself
+
+
+class AppendEvents(Write[None], frozen=True, kw_only=True):
+    """Keep events; those that are there already are left alone."""
+
+    events: tuple[Event, ...]
+
+
+class LastEventSeq(Read[int], frozen=True, kw_only=True):
+    """The number of the newest event kept, 0 if none."""
+
+
+class ReadEvents(Read[tuple[Event, ...]], frozen=True, kw_only=True):
+    """Events from ``from_seq`` on, oldest first."""
+
+    from_seq: int
+    limit: int = 1000
+
+
+class StoreInfo(Read[dict[str, Any]], frozen=True, kw_only=True):
+    """Schema version, path, sizes in bytes, rows a table, commits and writes so far."""
