@@ -1,0 +1,132 @@
+"""What can be said to /relays, to one peer's actor and to the built-in console."""
+
+from typing import Any
+
+from actors.messages.base import ControlMessage, ControlRequest, Message, Request
+from actors.messages.descriptor import Descriptor
+from actors.messages.rows import DeliveryRow, PeerRole, PeerRow
+
+Result = dict[str, Any]
+"""An outbound_result's ``result``: success, and what the op says beside."""
+
+
+class OpenLink(Request["LinkOpened"], frozen=True, kw_only=True):
+    """
+    A peer's socket has passed authentication and shown its role with its first frame.
+
+    ``wire`` is the Address that takes what is to be written (messages/link.py). A newer link of a peer takes over:
+    the older one is closed with 4409 (RLY-18). Refused: Forbidden for a role that the peer's record does not have.
+    """
+
+    peer: PeerRow
+    role: PeerRole
+    wire: Any
+
+
+class LinkOpened(Message, frozen=True, kw_only=True):
+    """Where the socket's reader tells what it reads."""
+
+    link: Any
+    """A Ref."""
+    link_gen: int
+
+
+class PerformAction(Request[Result], frozen=True, kw_only=True):
+    """
+    Act on a platform on behalf of a gateway peer: the console if it serves the platform, else the connector peer that
+    fronts it. Answered with exactly one result; a failure is a result, too.
+    """
+
+    gateway: str
+    """The peer that asks."""
+    platform: str
+    bot_id: str
+    action: dict[str, Any]
+
+
+class DescribePlatform(Request[Descriptor], frozen=True, kw_only=True):
+    """The capabilities of a platform, as a gateway's hello is answered."""
+
+    platform: str
+
+
+class DeliveryReady(Message, frozen=True, kw_only=True):
+    """The peer has pending deliveries. Coalesced: the peer's actor claims them."""
+
+    peer: str
+
+
+class PeerRevoked(ControlMessage, frozen=True, kw_only=True):
+    """Close the peer's links with 4401."""
+
+    peer: str
+
+
+class InterruptSession(Message, frozen=True, kw_only=True):
+    """A peer wants the turn of exactly that session stopped."""
+
+    peer: str
+    session_key: str
+    chat_id: str | None = None
+
+
+class DrainRelays(ControlRequest[None], frozen=True, kw_only=True):
+    """Let pending requests end within the budget, then close every link with 1012."""
+
+
+class ListLinks(Request[tuple["LinkInfo", ...]], frozen=True, kw_only=True):
+    """All links, live ones and those that are going."""
+
+
+class LinkInfo(Message, frozen=True, kw_only=True):
+    """A link as the admin view shows it."""
+
+    peer: str
+    role: str
+    link_gen: int
+    state: str
+    platforms: tuple[str, ...]
+    pending: int
+    """Requests without an answer yet."""
+
+
+# Inside /relays
+
+
+class LinkUp(ControlMessage, frozen=True, kw_only=True):
+    """The handshake is done; ``descriptors`` of a connector's platforms, empty for a gateway."""
+
+    link_gen: int
+    descriptors: tuple[Descriptor, ...]
+
+
+class DeliveriesClaimed(ControlMessage, frozen=True, kw_only=True):
+    """The store's answer to a claim; None if it failed."""
+
+    deliveries: tuple[DeliveryRow, ...] | None
+
+
+class PartAnswered(ControlMessage, frozen=True, kw_only=True):
+    """The result of one piece of a delivery."""
+
+    delivery_id: str
+    result: Result
+
+
+class DeliverySettled(ControlMessage, frozen=True, kw_only=True):
+    """The store's answer to a settlement; None if it is to be tried again."""
+
+    delivery_id: str
+    delivery: DeliveryRow | None
+
+
+class ClaimAgain(ControlMessage, frozen=True, kw_only=True):
+    """Look for pending deliveries again."""
+
+
+class LinkGenDrawn(ControlMessage, frozen=True, kw_only=True):
+    """The store's answer about the number of a new link; None if it failed."""
+
+    link_gen: int | None
+    request: Any
+    reply: Any

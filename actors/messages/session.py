@@ -1,0 +1,134 @@
+"""What can be said to /sessions, the router, and through it to one conversation."""
+
+from typing import Any
+
+from actors.messages.base import ControlMessage, ControlRequest, Message, Request
+from actors.messages.rows import TakenTurn, TurnRow, TurnState
+
+
+class InboxReady(Message, frozen=True, kw_only=True):
+    """The session has accepted messages. Coalesced: the session reads its rows."""
+
+    session_id: str
+
+
+class AttachWatcher(Message, frozen=True, kw_only=True):
+    """
+    Send ``watcher`` the events of the turn over one inbox row, whether it waits, runs or has ended.
+
+    A turn that has ended already is answered with a TurnOutcome instead of events.
+    """
+
+    session_id: str
+    inbox_id: str
+    watcher: Any
+
+
+class DetachWatcher(ControlMessage, frozen=True, kw_only=True):
+    """Send it nothing more."""
+
+    session_id: str
+    inbox_id: str
+    watcher: Any
+
+
+class TurnOutcome(Message, frozen=True, kw_only=True):
+    """How the turn over an inbox row ended; None if the row was never turned and never will be."""
+
+    inbox_id: str
+    turn: TurnRow | None
+
+
+class StopTurn(ControlRequest[bool], frozen=True, kw_only=True):
+    """
+    Stop the running turn (RLY-20), or only the one over ``inbox_id``; one that still waits is cancelled.
+
+    Answers whether there was something to stop.
+    """
+
+    session_id: str
+    by: str
+    inbox_id: str | None = None
+
+
+class DrainSessions(ControlRequest[int], frozen=True, kw_only=True):
+    """
+    Begin no turn any more; let the running ones go on until the budget's end, then interrupt them.
+
+    Answers how many were interrupted.
+    """
+
+
+# Between the router and a session
+
+
+class Passivate(ControlRequest[bool], frozen=True, kw_only=True):
+    """A session asks its router to go: refused (False) while a message is on its way to it."""
+
+    session_id: str
+
+
+class Interrupt(ControlMessage, frozen=True, kw_only=True):
+    """The daemon stops: end the running turn and keep what it has."""
+
+
+class HoldTurns(ControlMessage, frozen=True, kw_only=True):
+    """Begin no turn any more."""
+
+
+# Between a session and its turn, or the store
+
+
+class TurnEnded(ControlMessage, frozen=True, kw_only=True):
+    """The turn's end is durable."""
+
+    turn_id: str
+    turn_gen: int
+    state: TurnState
+    peer_to_deliver: str | None = None
+    """The peer for which a delivery was stored along."""
+
+
+class TurnTaken(ControlMessage, frozen=True, kw_only=True):
+    """The store's answer to TakeTurn."""
+
+    turn: TakenTurn | None
+
+
+class TakeFailed(ControlMessage, frozen=True, kw_only=True):
+    """The store did not begin a turn, or did not say so in time."""
+
+    error: str
+
+
+class OutcomeRead(ControlMessage, frozen=True, kw_only=True):
+    """The store's answer about a turn that a watcher came too late for."""
+
+    inbox_id: str
+    turn: TurnRow | None
+    watcher: Any
+
+
+class RetryTake(ControlMessage, frozen=True, kw_only=True):
+    """Look into the inbox again."""
+
+
+class IdleTooLong(ControlMessage, frozen=True, kw_only=True):
+    """Nothing has happened for the idle time."""
+
+
+class MessageBuried(ControlMessage, frozen=True, kw_only=True):
+    """The store's answer about a waiting message that was cancelled."""
+
+    inbox_id: str
+    buried: bool
+
+
+class PassivationAnswered(ControlMessage, frozen=True, kw_only=True):
+    """The router's answer to Passivate."""
+
+    granted: bool
+
+
+class LiveSessions(Request[tuple[str, ...]], frozen=True, kw_only=True):
+    """The ids of sessions whose actor lives."""
