@@ -22,13 +22,13 @@ class Lane(enum.IntEnum):
 class Message(msgspec.Struct, frozen=True, kw_only=True):
     """Anything that one actor tells another."""
 
-    lane: ClassVar[Lane] = Lane.ORDINARY
+    mailbox_lane: ClassVar[Lane] = Lane.ORDINARY
 
 
 class ControlMessage(Message, frozen=True, kw_only=True):
     """A message that overtakes ordinary ones."""
 
-    lane: ClassVar[Lane] = Lane.CONTROL
+    mailbox_lane: ClassVar[Lane] = Lane.CONTROL
 
 
 class Request(Message, Generic[R], frozen=True, kw_only=True):

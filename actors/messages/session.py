@@ -63,9 +63,14 @@ class DrainSessions(ControlRequest[int], frozen=True, kw_only=True):
 
 
 class Passivate(ControlRequest[bool], frozen=True, kw_only=True):
-    """A session asks its router to go: refused (False) while a message is on its way to it."""
+    """
+    A session asks its router to go: refused (False) while a message is on its way to it.
+
+    ``seen`` counts the messages that the router has forwarded to this incarnation and that it has handled.
+    """
 
     session_id: str
+    seen: int
 
 
 class Interrupt(ControlMessage, frozen=True, kw_only=True):
@@ -74,6 +79,27 @@ class Interrupt(ControlMessage, frozen=True, kw_only=True):
 
 class HoldTurns(ControlMessage, frozen=True, kw_only=True):
     """Begin no turn any more."""
+
+
+class RecoveryRead(ControlMessage, frozen=True, kw_only=True):
+    """The turns that a crashed session left behind."""
+
+    session_id: str
+    writes: tuple[Any, ...]
+
+
+class RecoverAgain(ControlMessage, frozen=True, kw_only=True):
+    """The store could not say what a crashed session left behind: ask again."""
+
+    session_id: str
+
+
+class DrainShareOver(ControlMessage, frozen=True, kw_only=True):
+    """Running turns have had their share of the shutdown's budget."""
+
+
+class DrainOver(ControlMessage, frozen=True, kw_only=True):
+    """The drain's budget is over."""
 
 
 # Between a session and its turn, or the store
@@ -122,6 +148,12 @@ class MessageBuried(ControlMessage, frozen=True, kw_only=True):
 
     inbox_id: str
     buried: bool
+
+
+class LostTurnEnded(ControlMessage, frozen=True, kw_only=True):
+    """The store's answer about the end of a turn whose actor crashed; None if it is to be tried again."""
+
+    turn: TurnRow | None
 
 
 class PassivationAnswered(ControlMessage, frozen=True, kw_only=True):

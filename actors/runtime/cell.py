@@ -288,7 +288,7 @@ class Cell(pykka.Actor):
         if envelope.budget is not None and envelope.budget.expired():
             self._bury(envelope, DeadLetterReason.EXPIRED, DeadlineExceeded(type(message).__name__))
             return
-        if message.lane is Lane.CONTROL and await self._handle_system(envelope):
+        if message.mailbox_lane is Lane.CONTROL and await self._handle_system(envelope):
             return
         self.current = envelope
         self.busy_since = self.system.clock.monotonic()
@@ -355,6 +355,16 @@ class Cell(pykka.Actor):
             self._deferred.add(reply)
             reply.on_done(self._deferred.discard)
         return reply
+
+    def forward(self, ref: Ref) -> None:
+        """See Context.forward."""
+        current = self.current
+        assert current is not None
+        envelope = Envelope(current.message, current.put_at, current.reply, current.budget)
+        if ref._cell.post(envelope) is Put.FULL and current.reply is not None:
+            current.reply.set_exception(MailboxFull(ref.path))
+        # From here on only the receiver answers: a crash of this actor must not.
+        current.reply = None
 
     def pipe(
         self, reply: Reply[T], on_value: Callable[[T], Message], on_error: Callable[[Exception], Message]
@@ -431,17 +441,22 @@ class Cell(pykka.Actor):
         for waiter in self._take_start_waiters():
             waiter.set_exception(StartFailed(self.path, self.last_error))
         self._end = reason
-        if self.held:
+        self._leave()
+        self._announce_end(reason)
+
+    def _leave(self) -> None:
+        """Wait for the supervisor's decision if there is one to come, else leave the tree."""
+        if self.held and self.parent is not None and self.parent.status < Status.STOPPING:
             self._enter(Status.DOWN)
         else:
             self._close()
-        self._announce_end(reason)
 
     async def _terminate(self, envelope: Envelope, reason: DownReason) -> None:
         self._enter(Status.STOPPING)
         self._end = reason
-        self.mailbox.closed = True
-        self._bury_all()
+        if not self.held or self.parent is None or self.parent.status >= Status.STOPPING:
+            self.mailbox.closed = True
+            self._bury_all()
         budget = envelope.budget or Budget.of(self.system.clock, self.system.stop_seconds)
         try:
             await self._stop_children(budget)
@@ -450,7 +465,7 @@ class Cell(pykka.Actor):
             self.last_error = type(error).__name__
             log.error("actor.stop_failed", path=self.path, error=self.last_error)
         self._release_incarnation(ActorStopped(self.path))
-        self._close()
+        self._leave()
         if envelope.reply is not None:
             envelope.reply.set(StopStatus.STOPPED)
         self._announce_end(reason)
@@ -471,15 +486,16 @@ class Cell(pykka.Actor):
         if self.status is Status.STOPPED:
             return
         self._end = reason
-        task = self._task
+        task, self._task = self._task, None
         self._release_incarnation(ActorStopped(self.path, "was killed"))
         self.incarnation += 1
-        self._close()
+        self._leave()
         for child in list(self.children.values()):
             child.kill(reason)
         if task is not None and task is not asyncio.current_task(self.system.loop):
             task.cancel()
             self.system.lost(self.path, task)
+            self.system.rested(self)
         self._announce_end(reason)
 
     def restart(self) -> None:

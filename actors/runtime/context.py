@@ -111,6 +111,10 @@ class Context:
         """
         return self._cell.defer()
 
+    def forward(self, ref: Ref) -> None:
+        """Hand the message in hand, and the duty to answer it, to another actor; return DEFERRED from the handler."""
+        self._cell.forward(ref)
+
     def pipe(
         self,
         reply: Reply[T],

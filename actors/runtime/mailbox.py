@@ -48,7 +48,7 @@ class Mailbox:
 
     def put(self, envelope: Envelope) -> tuple[Put, Envelope | None]:
         """Append to the message's lane, under the bound and policy of the ordinary one."""
-        if envelope.message.lane is not Lane.ORDINARY:
+        if envelope.message.mailbox_lane is not Lane.ORDINARY:
             self.control.append(envelope)
             return Put.TAKEN, None
         if len(self.ordinary) < self.bound:

@@ -1,0 +1,1 @@
+"""Who tells people what became of their messages."""

@@ -1,0 +1,64 @@
+"""
+What becomes of turns that a restart or a crash left unfinished: pure.
+
+| turn | asked by | becomes |
+|---|---|---|
+| admitted | an HTTP client that waited for it | cancelled(client_gone): its client went with the process (API-12) |
+| admitted | anybody else | stays: its message is turned |
+| running | – | interrupted, with what was flushed of it; its chat is told (TRN-54, CHAT-1) |
+| running, ``retry``, first try, detached | – | interrupted, and its message is queued again, once |
+"""
+
+from typing import Any
+
+from actors.messages.rows import NewDelivery, Origin, Route, TurnRow, TurnState
+from actors.messages.store import BuryMessage, EndTurn, RequeueMessage, Write
+from actors.notifier.notice import Cause, notice
+
+MAX_TRIES = 1
+"""How often a message may have been turned before it is queued again."""
+
+INTERRUPTED_MARK = "[interrupted by restart]"
+
+
+def recover(
+    unfinished: tuple[tuple[TurnRow, str, Route | None], ...], *, policy: str, clients_gone: bool, now: float
+) -> tuple[Write[Any], ...]:
+    """
+    Return the writes that settle the turns, in order. ``now`` is unix seconds.
+
+    ``clients_gone`` says whether the process is a new one, so that no HTTP client of before can still be waiting.
+    """
+    writes: list[Write[Any]] = []
+    for turn, peer, route in unfinished:
+        if turn.state is TurnState.ADMITTED:
+            if clients_gone and turn.origin is Origin.API and not turn.detached:
+                writes.append(BuryMessage(inbox_id=turn.inbox_id, reason="client_gone", at=now))
+            continue
+        again = policy == "retry" and turn.tries <= MAX_TRIES and (turn.detached or turn.origin is not Origin.API)
+        writes.append(interruption(turn, peer, route, Cause.RESTART if clients_gone else Cause.CRASH, again, now))
+        if again:
+            writes.append(RequeueMessage(inbox_id=turn.inbox_id, max_tries=MAX_TRIES, at=now))
+    return tuple(writes)
+
+
+def interruption(
+    turn: TurnRow, peer: str, route: Route | None, cause: Cause, again: bool, now: float
+) -> EndTurn:
+    """Return the end of a turn that was cut off; its chat is told unless the message is turned ``again``."""
+    text = notice(cause)
+    told = not again and route is not None and turn.origin is Origin.RELAY
+    return EndTurn(
+        turn_id=turn.turn_id,
+        turn_gen=turn.turn_gen,
+        state=TurnState.INTERRUPTED,
+        reason=str(cause),
+        interrupted_text=f"{turn.partial}\n\n{INTERRUPTED_MARK}" if turn.partial else None,
+        notice=None if again else text,
+        delivery=(
+            NewDelivery(delivery_id=f"{turn.turn_id}-notice-{turn.turn_gen}", peer=peer, route=route, content=text)
+            if told and route is not None
+            else None
+        ),
+        at=now,
+    )

@@ -1,0 +1,42 @@
+"""What a supervisor is told about its children."""
+
+import enum
+from collections.abc import Callable
+
+import msgspec
+
+from actors.backoff import Backoff
+from actors.runtime import Actor, Overflow
+
+
+class Restart(enum.Enum):
+    """When a child that has ended starts again."""
+
+    PERMANENT = "permanent"
+    """Always."""
+    TRANSIENT = "transient"
+    """After an abnormal end only."""
+    TEMPORARY = "temporary"
+    """Never."""
+
+
+class Intensity(msgspec.Struct, frozen=True):
+    """More than ``restarts`` restarts ``within_s`` seconds, and the child is quarantined instead."""
+
+    restarts: int = 5
+    within_s: float = 60.0
+
+
+class ChildSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One child: its name under the supervisor, how to make it, and when to make it again."""
+
+    name: str
+    factory: Callable[[], Actor]
+    restart: Restart = Restart.PERMANENT
+    start_s: float = 30.0
+    """The budget of ``on_start``, in seconds."""
+    bound: int = 1000
+    overflow: Overflow = Overflow.REFUSE
+
+
+RESTART_BACKOFF = Backoff(0.1, 30.0)

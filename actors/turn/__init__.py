@@ -1,0 +1,1 @@
+"""One turn: the attempt's state machine and the actor that performs it."""
