@@ -124,8 +124,8 @@ class Cell(pykka.Actor):
         self.ref = Ref(self)
         self._actor_ref = self.ref
         self.children: dict[str, Cell] = {}
-        self.behaviour = factory()
-        self.kind = self.behaviour.kind
+        # Made when the cell starts; a reserved place has none yet.
+        self.behaviour: Actor = Actor()
         # The position in the life cycle; only _enter changes it.
         self.status = Status.CREATED
         # Restarts of this cell; everything that may come late carries it.
@@ -157,6 +157,8 @@ class Cell(pykka.Actor):
         return pykka.ThreadingFuture()
 
     def _start_actor_loop(self) -> None:
+        assert self.status is Status.CREATED
+        self.behaviour = self.factory()
         self._enter(Status.STARTING)
         self._wake()
 
@@ -215,7 +217,9 @@ class Cell(pykka.Actor):
             self._serve_stops()
             self._awake = False
             return
-        if self.status is Status.STOPPED:
+        if self.status in (Status.CREATED, Status.STOPPED):
+            # A reserved place keeps what is sent to it until it starts.
+            self._awake = False
             return
         # The constructor never runs the coroutine eagerly, whatever the loop's task factory: with an eager one the
         # receiver would run inside the sender's tell.
@@ -616,7 +620,7 @@ class Cell(pykka.Actor):
         oldest = self.mailbox.oldest()
         return ActorInfo(
             path=self.path,
-            kind=self.kind,
+            kind=self.behaviour.kind,
             state=self.status.name.lower(),
             incarnation=self.incarnation,
             parent=self.parent.path if self.parent is not None else None,

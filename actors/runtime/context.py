@@ -80,9 +80,31 @@ class Context:
 
         ``held`` keeps a crashed child's ref and mailbox until ``restart`` or ``discard`` is called on it.
         """
-        return self.system.spawn_under(
+        ref = self.reserve(name, factory, bound=bound, overflow=overflow, held=held)
+        self.start(name)
+        return ref
+
+    def reserve(
+        self,
+        name: str,
+        factory: Callable[[], Actor],
+        *,
+        bound: int = 1000,
+        overflow: Overflow = Overflow.REFUSE,
+        held: bool = False,
+    ) -> Ref:
+        """
+        Make a child's place in the tree: its ref is good and keeps what is sent until ``start``.
+
+        So children can know each other whatever the order in which they start.
+        """
+        return self.system.reserve_under(
             self._cell, name, factory, bound=bound, overflow=overflow, held=held
-        )
+        ).ref
+
+    def start(self, name: str) -> None:
+        """Start a reserved child."""
+        self._cell.children[name]._start_actor_loop()
 
     def child(self, name: str) -> Ref | None:
         """Return the child of that name, if it lives or is held."""

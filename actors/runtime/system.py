@@ -81,9 +81,11 @@ class System:
         overflow: Overflow = Overflow.REFUSE,
     ) -> Ref:
         """Start an actor without a parent: the root, or a test's."""
-        return self._start(Cell(self, path, factory, None, bound=bound, overflow=overflow, held=False))
+        cell = self._place(Cell(self, path, factory, None, bound=bound, overflow=overflow, held=False))
+        cell._start_actor_loop()
+        return cell.ref
 
-    def spawn_under(
+    def reserve_under(
         self,
         parent: Cell,
         name: str,
@@ -92,22 +94,21 @@ class System:
         bound: int,
         overflow: Overflow,
         held: bool,
-    ) -> Ref:
-        """Start a child; see Context.spawn."""
+    ) -> Cell:
+        """Make a child's place without starting it; see Context.reserve."""
         if parent.status >= Status.STOPPING:
             raise ActorStopped(parent.path)
         base = "" if parent.path == "/" else parent.path
         cell = Cell(self, f"{base}/{name}", factory, parent, bound=bound, overflow=overflow, held=held)
-        ref = self._start(cell)
+        self._place(cell)
         parent.children[name] = cell
-        return ref
+        return cell
 
-    def _start(self, cell: Cell) -> Ref:
+    def _place(self, cell: Cell) -> Cell:
         if cell.path in self._cells:
             raise RuntimeFault(f"{cell.path} exists already")
         self._cells[cell.path] = cell
-        cell._start_actor_loop()
-        return cell.ref
+        return cell
 
     def forget(self, cell: Cell) -> None:
         """Take an ended actor out of the tree."""

@@ -33,8 +33,10 @@ class Supervisor(Actor):
 
     async def on_start(self) -> None:
         """Start the children one after the other; if one does not start, neither does the supervisor."""
-        for spec in self._specs.values():
-            await self._spawn(spec).started(self.ctx.within(spec.start_s))
+        places = [(spec, self._reserve(spec)) for spec in self._specs.values()]
+        for spec, ref in places:
+            self.ctx.start(spec.name)
+            await ref.started(self.ctx.within(spec.start_s))
 
     async def on_receive(self, message: Any) -> None:
         """Decide about a child that ended, or carry a decided restart out."""
@@ -44,10 +46,8 @@ class Supervisor(Actor):
             case RestartChild(name=name) if self.ctx.child(name) is not None:
                 self.ctx.restart(name)
 
-    def _spawn(self, spec: ChildSpec) -> Ref:
-        return self.ctx.spawn(
-            spec.name, spec.factory, bound=spec.bound, overflow=spec.overflow, held=True
-        )
+    def _reserve(self, spec: ChildSpec) -> Ref:
+        return self.ctx.reserve(spec.name, spec.factory, bound=spec.bound, overflow=spec.overflow, held=True)
 
     def _decide(self, down: Down) -> None:
         name = down.path.rsplit("/", 1)[-1]
