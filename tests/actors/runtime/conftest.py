@@ -1,0 +1,72 @@
+"""A system on the test's own loop, and a small actor that does what it is told."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from actors.messages.base import ControlMessage, Message, Request
+from actors.messages.lifecycle import DownReason
+from actors.runtime import Actor, Budget, System
+
+
+class Note(Message, frozen=True, kw_only=True):
+    """Remember a word."""
+
+    word: str
+
+
+class UrgentNote(ControlMessage, frozen=True, kw_only=True):
+    """Remember a word, before all ordinary ones."""
+
+    word: str
+
+
+class Do(Request[Any], frozen=True, kw_only=True):
+    """Run a function on the actor and answer with what it returns; a coroutine is awaited."""
+
+    work: Callable[[Any], Any]
+
+
+class Scribe(Actor):
+    """Remembers what it is told; does what it is asked."""
+
+    kind = "scribe"
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+        self.stopped_with: DownReason | None = None
+        self.idles = 0
+
+    async def on_receive(self, message: Any) -> Any:
+        match message:
+            case Note(word=word) | UrgentNote(word=word):
+                self.words.append(word)
+            case Do(work=work):
+                result = work(self)
+                return await result if asyncio.iscoroutine(result) else result
+            case _:
+                self.words.append(type(message).__name__)
+        return None
+
+    async def on_idle(self) -> None:
+        self.idles += 1
+
+    async def on_stop(self, reason: DownReason) -> None:
+        self.stopped_with = reason
+
+
+@pytest.fixture
+async def system() -> AsyncIterator[System]:
+    made = System(stop_seconds=2.0)
+    yield made
+    for info in made.actors():
+        ref = made.find(info.path)
+        if ref is not None and info.parent is None:
+            await made.stop(ref, Budget.of(made.clock, 2.0))
+
+
+@pytest.fixture
+def within(system: System) -> Callable[[float], Budget]:
+    return lambda seconds: Budget.of(system.clock, seconds)
