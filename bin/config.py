@@ -112,7 +112,9 @@ def describe(loaded: Loaded) -> list[tuple[str, str, str]]:
     """Return (key, value, source) of the effective configuration; secrets are not shown."""
     rows: list[tuple[str, str, str]] = []
     for key, value in _flatten(loaded.config, ""):
-        found = [source for known, source in loaded.sources.items() if key == known or key.startswith(f"{known}.")]
+        found = [
+            source for known, source in loaded.sources.items() if key == known or key.startswith(f"{known}.")
+        ]
         shown = "(set)" if isinstance(value, Secret) else repr(value)
         rows.append((key, shown, found[0] if found else "default"))
     return rows
@@ -166,7 +168,9 @@ def _from_environment(
     if environment.get("TURNKEEP_BASE_URL") and not values.get("lane"):
         lane: dict[str, Any] = {"name": "default", "base_url": environment["TURNKEEP_BASE_URL"]}
         if not environment.get("TURNKEEP_MODEL"):
-            raise ConfigError("TURNKEEP_BASE_URL is set, but TURNKEEP_MODEL is not: name the model to ask for")
+            raise ConfigError(
+                "TURNKEEP_BASE_URL is set, but TURNKEEP_MODEL is not: name the model to ask for"
+            )
         lane["model"] = environment["TURNKEEP_MODEL"]
         if environment.get("TURNKEEP_API_KEY"):
             lane["api_key"] = environment["TURNKEEP_API_KEY"]

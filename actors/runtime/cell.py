@@ -86,7 +86,10 @@ class Inbox:
             budget = Budget.of(cell.system.clock, FOREIGN_ASK_SECONDS)
             reply = Reply(cell.system, budget, cell.path, type(message).__name__)
             reply.on_done(lambda done: _forward(done, envelope.reply_to))
-        if cell.post(Envelope(message, cell.system.clock.monotonic(), reply)) is Put.FULL and reply is not None:
+        if (
+            cell.post(Envelope(message, cell.system.clock.monotonic(), reply)) is Put.FULL
+            and reply is not None
+        ):
             reply.set_exception(MailboxFull(cell.path))
 
     def get(self) -> Any:
@@ -172,7 +175,9 @@ class Cell(pykka.Actor):
         if displaced is not None:
             self._bury(displaced, DeadLetterReason.OVERFLOW, MailboxFull(self.path))
         if outcome is Put.FULL:
-            self.system.dead_letters.add(self.path, type(envelope.message).__name__, DeadLetterReason.OVERFLOW)
+            self.system.dead_letters.add(
+                self.path, type(envelope.message).__name__, DeadLetterReason.OVERFLOW
+            )
             return outcome
         if self.mailbox.closed:
             self._bury_all()
@@ -436,16 +441,20 @@ class Cell(pykka.Actor):
 
     async def _crash(self, error: BaseException, reason: DownReason) -> None:
         self.last_error = type(error).__name__
-        where = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)]
+        where = [
+            f"{frame.filename}:{frame.lineno} {frame.name}"
+            for frame in traceback.extract_tb(error.__traceback__)
+        ]
         # The class and the place, not the text: texts of errors may quote what a message held.
         log.error("actor.crashed", path=self.path, error=self.last_error, where=where[-6:])
         self._release_incarnation(HandlerFailed(self.path, self.last_error))
-        for child in list(self.children.values()):
-            child.kill(DownReason.SHUTDOWN)
         for waiter in self._take_start_waiters():
             waiter.set_exception(StartFailed(self.path, self.last_error))
         self._end = reason
         self._leave()
+        # Only now: a child that sees its parent gone leaves the tree too, instead of waiting for a decision.
+        for child in list(self.children.values()):
+            child.kill(DownReason.SHUTDOWN)
         self._announce_end(reason)
 
     def _leave(self) -> None:

@@ -14,7 +14,11 @@ class Envelope:
     __slots__ = ("budget", "message", "put_at", "reply")
 
     def __init__(
-        self, message: "Message", put_at: float, reply: "Reply[Any] | None" = None, budget: "Budget | None" = None
+        self,
+        message: "Message",
+        put_at: float,
+        reply: "Reply[Any] | None" = None,
+        budget: "Budget | None" = None,
     ) -> None:
         self.message = message
         self.put_at = put_at

@@ -60,7 +60,9 @@ class Reply(pykka.Future[T]):
     def set_exception(self, exc_info: Any = None) -> None:
         """Fail with an exception, or with an ``exc_info`` triple as pykka passes it."""
         error = exc_info[1] if isinstance(exc_info, tuple) else exc_info
-        self._resolve_anywhere(None, error if error is not None else RuntimeError("failed without an exception"))
+        self._resolve_anywhere(
+            None, error if error is not None else RuntimeError("failed without an exception")
+        )
 
     def on_done(self, callback: "Callable[[Reply[T]], None]") -> None:
         """Call back on the loop when it is resolved; at once if it is already."""

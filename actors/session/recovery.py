@@ -35,8 +35,12 @@ def recover(
             if clients_gone and turn.origin is Origin.API and not turn.detached:
                 writes.append(BuryMessage(inbox_id=turn.inbox_id, reason="client_gone", at=now))
             continue
-        again = policy == "retry" and turn.tries <= MAX_TRIES and (turn.detached or turn.origin is not Origin.API)
-        writes.append(interruption(turn, peer, route, Cause.RESTART if clients_gone else Cause.CRASH, again, now))
+        again = (
+            policy == "retry" and turn.tries <= MAX_TRIES and (turn.detached or turn.origin is not Origin.API)
+        )
+        writes.append(
+            interruption(turn, peer, route, Cause.RESTART if clients_gone else Cause.CRASH, again, now)
+        )
         if again:
             writes.append(RequeueMessage(inbox_id=turn.inbox_id, max_tries=MAX_TRIES, at=now))
     return tuple(writes)
@@ -56,7 +60,9 @@ def interruption(
         interrupted_text=f"{turn.partial}\n\n{INTERRUPTED_MARK}" if turn.partial else None,
         notice=None if again else text,
         delivery=(
-            NewDelivery(delivery_id=f"{turn.turn_id}-notice-{turn.turn_gen}", peer=peer, route=route, content=text)
+            NewDelivery(
+                delivery_id=f"{turn.turn_id}-notice-{turn.turn_gen}", peer=peer, route=route, content=text
+            )
             if told and route is not None
             else None
         ),

@@ -302,7 +302,8 @@ class Session(Actor):
     def _ask_to_leave(self) -> None:
         self.ctx.pipe(
             self._router.ask(
-                Passivate(session_id=self._session_id, seen=self._seen), self.ctx.within(self._settings.store_s)
+                Passivate(session_id=self._session_id, seen=self._seen),
+                self.ctx.within(self._settings.store_s),
             ),
             lambda granted: PassivationAnswered(granted=granted),
             lambda error: PassivationAnswered(granted=False),

@@ -369,7 +369,10 @@ def _ending(state: State, event: Event) -> Step:
     assert state.end is not None
     match event:
         case Stored():
-            return msgspec.structs.replace(state, phase=Phase.ENDED), (_last(state, state.end), Leave(state.end))
+            return msgspec.structs.replace(state, phase=Phase.ENDED), (
+                _last(state, state.end),
+                Leave(state.end),
+            )
         case StoreFailed():
             failures = state.store_failures + 1
             return msgspec.structs.replace(state, store_failures=failures), (StoreAgain(failures),)

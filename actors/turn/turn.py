@@ -157,7 +157,9 @@ class Turn(Actor):
             case machine.Leave(end=end):
                 self._leave(end)
             case machine.Vanish():
-                self.ctx.publish("turn.superseded", turn_id=self._taken.turn_id, turn_gen=self._taken.turn_gen)
+                self.ctx.publish(
+                    "turn.superseded", turn_id=self._taken.turn_id, turn_gen=self._taken.turn_gen
+                )
                 self.ctx.stop()
 
     # The lane
