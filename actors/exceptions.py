@@ -66,12 +66,12 @@ class HandlerFailed(RuntimeFault):
 
 
 class StartFailed(RuntimeFault):
-    """``on_start`` raised, so the actor never became ready."""
+    """``on_start`` raised, so the actor never became ready; ``why`` is a class name, with our own text if it is ours."""
 
-    def __init__(self, path: str, error_class: str) -> None:
-        super().__init__(f"{path} did not start: {error_class}")
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"{path} did not start: {why}")
         self.path = path
-        self.error_class = error_class
+        self.why = why
 
 
 class BlockingCall(RuntimeFault):

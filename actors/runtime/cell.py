@@ -15,7 +15,7 @@ import pykka
 import structlog
 from pykka import messages as pykka_messages
 
-from actors.exceptions import ActorStopped, DeadlineExceeded, HandlerFailed, MailboxFull, Refusal, StartFailed
+from actors.exceptions import ActorStopped, DeadlineExceeded, HandlerFailed, MailboxFull, Refusal, StartFailed, TurnkeepError
 from actors.messages.base import Lane, Message
 from actors.messages.lifecycle import (
     ActorInfo,
@@ -449,7 +449,7 @@ class Cell(pykka.Actor):
         log.error("actor.crashed", path=self.path, error=self.last_error, where=where[-6:])
         self._release_incarnation(HandlerFailed(self.path, self.last_error))
         for waiter in self._take_start_waiters():
-            waiter.set_exception(StartFailed(self.path, self.last_error))
+            waiter.set_exception(StartFailed(self.path, _tell_of(error)))
         self._end = reason
         self._leave()
         # Only now: a child that sees its parent gone leaves the tree too, instead of waiting for a decision.
@@ -649,6 +649,12 @@ def _forward(done: Reply[Any], future: Any) -> None:
         future.set(done.result())
     except Exception as error:
         future.set_exception((type(error), error, None))
+
+
+def _tell_of(error: BaseException) -> str:
+    """Our own exceptions have texts made for people; of others only the class is told."""
+    name = type(error).__name__
+    return f"{name}: {error}" if isinstance(error, TurnkeepError) else name
 
 
 def _finish(waiter: asyncio.Future[None]) -> None:

@@ -1,0 +1,239 @@
+"""
+turnkeepd: reads its configuration, starts the tree, says where it is, and stops it within one budget.
+
+Exit codes: 0 stopped as asked · 1 failed, or the shutdown ran out of its budget · 2 usage or configuration ·
+10 another daemon owns the data directory · 11 the database was written by a newer version · 12 it cannot be used.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from actors.exceptions import ConfigError, DataDirLocked, RuntimeFault, SchemaTooNew, StartFailed, StoreFault
+from actors.messages.admin import ShutdownAsked
+from actors.messages.front import FrontInfo, StopAdmission
+from actors.messages.lifecycle import Down, StopStatus
+from actors.messages.relay import DrainRelays
+from actors.messages.session import DrainSessions
+from actors.runtime import Budget, Failpoints, Port, Ref, System
+from bin.compose import compose
+from bin.config import Config, Loaded, LogSettings, describe, load
+from bin.first_run import ADMIN, API, ensure_credentials
+from storage import open_database
+
+FAILED, USAGE, LOCKED, TOO_NEW, NO_STORE = 1, 2, 10, 11, 12
+START_SECONDS = 60.0
+
+log = structlog.get_logger("turnkeep.daemon")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line."""
+    options = _parser().parse_args(arguments)
+    if options.command == "version":
+        print(version("turnkeep"))
+        return
+    try:
+        loaded = load(options.config, arguments=_overrides(options))
+    except ConfigError as error:
+        sys.exit(_complain(f"configuration: {error}", USAGE))
+    if options.command == "check-config":
+        for key, value, source in describe(loaded):
+            print(f"{key} = {value}  # {source}")
+        return
+    _log_to_stderr(loaded.config.log)
+    sys.exit(_run(loaded, options.ready_file))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="turnkeepd", description="The Turnkeep supervisor.", epilog=(__doc__ or "").split("\n\n")[1]
+    )
+    parser.add_argument(
+        "command",
+        nargs="?",
+        default="serve",
+        choices=("serve", "check-config", "version"),
+        help="serve (default): run in the foreground; check-config: show the effective settings and their sources",
+    )
+    parser.add_argument("--config", type=Path, metavar="FILE", help="TOML; every key optional (TURNKEEP_CONFIG)")
+    parser.add_argument("--data-dir", metavar="DIR", help="where everything is kept (TURNKEEP_DATA_DIR)")
+    parser.add_argument("--host", help="address to listen on (127.0.0.1)")
+    parser.add_argument("--port", type=int, help="port to listen on (7340); 0: any free one")
+    parser.add_argument("--ready-file", type=Path, metavar="FILE", help="write {url, pid, data_dir} there when ready")
+    return parser
+
+
+def _overrides(options: argparse.Namespace) -> dict[str, Any]:
+    given = {"data_dir": options.data_dir, "server.host": options.host, "server.port": options.port}
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _run(loaded: Loaded, ready_file: Path | None) -> int:
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            return runner.run(_serve(loaded.config, ready_file))
+    except DataDirLocked as error:
+        return _complain(str(error), LOCKED)
+    except SchemaTooNew as error:
+        return _complain(str(error), TOO_NEW)
+    except StoreFault as error:
+        return _complain(str(error), NO_STORE)
+    except StartFailed as error:
+        return _complain(str(error), FAILED)
+
+
+def _loop_factory() -> Any:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+async def _serve(config: Config, ready_file: Path | None) -> int:
+    database = await open_database(config.data_path)
+    system = System(failpoints=Failpoints.parse(os.environ.get("TURNKEEP_FAILPOINTS", "")))
+    calls = system.port("/daemon")
+    root = compose(system, config, database, calls)
+    root.watch(calls)
+    with _signals(system, calls):
+        try:
+            await root.started(Budget.of(system.clock, START_SECONDS))
+            await ensure_credentials(system, _at(system, "/store"), config.data_path)
+            info = await _at(system, "/front").ask(FrontInfo(), Budget.of(system.clock, START_SECONDS))
+        except BaseException:
+            await system.stop(root, Budget.of(system.clock, config.shutdown.budget_s))
+            await database.close()
+            raise
+        with _announced(config, info.url, ready_file):
+            message = await calls.receive()
+            if isinstance(message, Down):
+                return _complain(f"the root supervisor ended: {message.error or message.reason}", FAILED)
+            log.info("daemon.stopping", asked_by=getattr(message, "by", None))
+            return await _stop(system, root, config)
+
+
+def _at(system: System, path: str) -> Ref:
+    ref = system.find(path)
+    if ref is None:
+        raise StartFailed(path, "it is not there")
+    return ref
+
+
+async def _stop(system: System, root: Ref, config: Config) -> int:
+    """Stop admission, drain, stop the tree: one budget for all (ADM-12)."""
+    budget = Budget.of(system.clock, config.shutdown.budget_s)
+    share = config.shutdown.drain_share
+    for path, message, left in (
+        ("/front", StopAdmission(), budget),
+        ("/sessions", DrainSessions(), budget.share(share)),
+        ("/relays", DrainRelays(), budget.share(share)),
+    ):
+        ref = system.find(path)
+        if ref is not None:
+            try:
+                await ref.ask(message, left)
+            except RuntimeFault as fault:
+                log.warning("daemon.drain_failed", path=path, error=str(fault))
+    status = await system.stop(root, budget)
+    if status is StopStatus.STILL_ALIVE or system.overran:
+        held_by = ", ".join(dict.fromkeys(system.overran)) or root.path
+        return _complain(f"the shutdown ran out of its budget; it was held by {held_by}", FAILED)
+    return 0
+
+
+@contextlib.contextmanager
+def _signals(system: System, calls: Port) -> Iterator[None]:
+    """The first SIGTERM or SIGINT asks for a shutdown, the second ends the process."""
+    asked = False
+
+    def on_signal(number: int) -> None:
+        nonlocal asked
+        if asked:
+            os._exit(FAILED)
+        asked = True
+        calls.tell(ShutdownAsked(by=signal.Signals(number).name))
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        system.loop.add_signal_handler(number, on_signal, number)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            system.loop.remove_signal_handler(number)
+
+
+@contextlib.contextmanager
+def _announced(config: Config, url: str, ready_file: Path | None) -> Iterator[None]:
+    """Tell people, the ready file and the command line where the daemon is, as long as it is there."""
+    where = json.dumps({"url": url, "pid": os.getpid(), "data_dir": str(config.data_path)})
+    files = [config.data_path / "daemon.json", *([ready_file] if ready_file is not None else [])]
+    for file in files:
+        partial = file.with_name(f"{file.name}.new")
+        partial.write_text(where)
+        partial.replace(file)
+    print(_welcome(config, url), flush=True)
+    try:
+        yield
+    finally:
+        for file in files:
+            file.unlink(missing_ok=True)
+
+
+def _welcome(config: Config, url: str) -> str:
+    data = config.data_path
+    lanes = ", ".join(f"{lane.name} ({lane.model} at {lane.base_url})" for lane in config.lane)
+    if not lanes:
+        lanes = "echo: no model is configured, answers repeat what was said (set TURNKEEP_BASE_URL and TURNKEEP_MODEL)"
+    return "\n".join(
+        (
+            f"turnkeepd {version('turnkeep')} is ready at {url}",
+            f"  lanes    {lanes}",
+            f"  data     {data}",
+            f"  secrets  {data / ADMIN.file} (administration), {data / API.file} (API clients)",
+            "Next, in a second terminal:",
+            "  bin/turnkeepctl chat      talk to it",
+            "  bin/turnkeepctl ps        see its actors",
+            f'  curl {url}/v1/chat/completions -H "Authorization: Bearer $(cat {data / API.file})" \\',
+            """       -H 'Content-Type: application/json' -d '{"messages": [{"role": "user", "content": "hello"}]}'""",
+        )
+    )
+
+
+def _log_to_stderr(settings: LogSettings) -> None:
+    level = getattr(logging, settings.level.upper())
+    logging.basicConfig(stream=sys.stderr, level=max(level, logging.WARNING))
+    renderer: Any = (
+        structlog.processors.JSONRenderer()
+        if settings.json
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty() and "NO_COLOR" not in os.environ)
+    )
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+
+
+def _complain(text: str, code: int) -> int:
+    print(f"turnkeepd: {text}", file=sys.stderr)
+    return code
+
+
