@@ -1,0 +1,1 @@
+"""What operators may ask and tell: admin messages, their scopes and their audit."""

@@ -1,0 +1,1 @@
+"""What remembers: the store actor, the schema and one module a family of tables."""

@@ -1,0 +1,1 @@
+"""One test per id of the specification, named after it."""

@@ -1,0 +1,1 @@
+"""Real clients of other people, run against the real daemon."""

@@ -1,0 +1,1 @@
+"""The far ends that tests talk to: real sockets, scripted behaviour."""

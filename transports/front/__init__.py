@@ -1,0 +1,1 @@
+"""The one port: HTTP and WebSocket routes, and who may use them."""
