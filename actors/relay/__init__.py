@@ -1,0 +1,1 @@
+"""Who speaks with relay peers: links, what waits for them, and the pure pieces of the relay contract."""

@@ -1,0 +1,1 @@
+"""What carries: sockets, wire frames, processes and model backends. Imports no storage."""

@@ -1,0 +1,1 @@
+"""The wire of relay links: lines, frames and sockets."""
