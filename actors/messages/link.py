@@ -65,7 +65,7 @@ class GoingIdleAsked(Message, frozen=True, kw_only=True):
 
 
 class Written(ControlMessage, frozen=True, kw_only=True):
-    """The frame of a request has reached the wire: from here on a loss is ambiguous (RLY-10)."""
+    """The frame of a request may have reached the wire: from here on a loss is ambiguous (RLY-10)."""
 
     request_id: str
 
@@ -150,12 +150,14 @@ class WriteDescriptor(Message, frozen=True, kw_only=True):
 
 
 class WriteOutbound(Message, frozen=True, kw_only=True):
-    """Send an action; confirm with Written."""
+    """Send an action; confirm with Written just before it may reach the wire."""
 
     request_id: str
     action: dict[str, Any]
     platform: str
     bot_id: str | None
+    expires: float
+    """Monotonic seconds: from then on it must not be written, as it has been given up for not sent."""
 
 
 class WriteResult(Message, frozen=True, kw_only=True):
@@ -163,6 +165,12 @@ class WriteResult(Message, frozen=True, kw_only=True):
 
     request_id: str
     result: Result
+
+
+class WriteInboundAck(Message, frozen=True, kw_only=True):
+    """A buffered message is kept: the peer may forget it."""
+
+    buffer_id: str
 
 
 class WriteGoingIdleAck(Message, frozen=True, kw_only=True):

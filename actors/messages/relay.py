@@ -4,7 +4,7 @@ from typing import Any
 
 from actors.messages.base import ControlMessage, ControlRequest, Message, Request
 from actors.messages.descriptor import Descriptor
-from actors.messages.rows import DeliveryRow, PeerRole, PeerRow
+from actors.messages.rows import Binding, DeliveryRow, PeerRole, PeerRow
 
 Result = dict[str, Any]
 """An outbound_result's ``result``: success, and what the op says beside."""
@@ -50,7 +50,7 @@ class DescribePlatform(Request[Descriptor], frozen=True, kw_only=True):
     platform: str
 
 
-class DeliveryReady(Message, frozen=True, kw_only=True):
+class DeliveryReady(ControlMessage, frozen=True, kw_only=True):
     """The peer has pending deliveries. Coalesced: the peer's actor claims them."""
 
     peer: str
@@ -62,7 +62,7 @@ class PeerRevoked(ControlMessage, frozen=True, kw_only=True):
     peer: str
 
 
-class InterruptSession(Message, frozen=True, kw_only=True):
+class InterruptSession(ControlMessage, frozen=True, kw_only=True):
     """A peer wants the turn of exactly that session stopped."""
 
     peer: str
@@ -93,6 +93,44 @@ class LinkInfo(Message, frozen=True, kw_only=True):
 # Inside /relays
 
 
+class PlatformsKnown(ControlMessage, frozen=True, kw_only=True):
+    """A connector peer has described what it fronts."""
+
+    peer: str
+    descriptors: tuple[Descriptor, ...]
+
+
+class CloseLinks(ControlRequest[None], frozen=True, kw_only=True):
+    """Close the peer's links within the budget; with ``hold``, begin nothing any more."""
+
+    code: int
+    reason: str
+    hold: bool = False
+
+
+class PeersRead(ControlMessage, frozen=True, kw_only=True):
+    """The store's answer about who fronts the platform of an action; None if it failed."""
+
+    peers: tuple[PeerRow, ...] | None
+    request: Any
+    reply: Any
+
+
+class BindingsRead(ControlMessage, frozen=True, kw_only=True):
+    """The store's answer about the session of an interrupt."""
+
+    bindings: tuple[Binding, ...]
+    request: InterruptSession
+
+
+class PeerRead(ControlMessage, frozen=True, kw_only=True):
+    """The store's answer about the peer of a link to be opened; None if it failed."""
+
+    peer: PeerRow | None
+    request: Any
+    reply: Any
+
+
 class LinkUp(ControlMessage, frozen=True, kw_only=True):
     """The handshake is done; ``descriptors`` of a connector's platforms, empty for a gateway."""
 
@@ -102,6 +140,16 @@ class LinkUp(ControlMessage, frozen=True, kw_only=True):
 
 class DeliveriesClaimed(ControlMessage, frozen=True, kw_only=True):
     """The store's answer to a claim; None if it failed."""
+
+    deliveries: tuple[DeliveryRow, ...] | None
+    full: bool = False
+    """As many as asked for: there may be more."""
+    unknown: bool = False
+    """It failed, but the claim may have been made all the same."""
+
+
+class AttemptsRead(ControlMessage, frozen=True, kw_only=True):
+    """The store's answer about attempts that nobody may hold; None if it failed."""
 
     deliveries: tuple[DeliveryRow, ...] | None
 
@@ -114,10 +162,28 @@ class PartAnswered(ControlMessage, frozen=True, kw_only=True):
 
 
 class DeliverySettled(ControlMessage, frozen=True, kw_only=True):
-    """The store's answer to a settlement; None if it is to be tried again."""
+    """The store's answer to a settlement; not ``stored`` if it is to be tried again."""
 
     delivery_id: str
-    delivery: DeliveryRow | None
+    stored: bool
+
+
+class DeliveryAdvanced(ControlMessage, frozen=True, kw_only=True):
+    """The store has the number of parts from which a settlement goes on."""
+
+    delivery_id: str
+
+
+class SettleAgain(ControlMessage, frozen=True, kw_only=True):
+    """Give an outcome to the store again."""
+
+    delivery_id: str
+
+
+class ChatRested(ControlMessage, frozen=True, kw_only=True):
+    """The wait after a failure in a chat is over."""
+
+    chat: str
 
 
 class ClaimAgain(ControlMessage, frozen=True, kw_only=True):

@@ -1,0 +1,187 @@
+"""One socket's actor: performs what its machine decides, and holds who waits for which result."""
+
+from typing import Any
+
+import structlog
+
+from actors.exceptions import RuntimeFault
+from actors.messages.base import Message
+from actors.messages.lifecycle import DownReason
+from actors.messages.link import (
+    ActionPerformed,
+    CloseLink,
+    CloseWire,
+    DescribeLink,
+    HandshakeTimedOut,
+    InterruptAsked,
+    LinkState,
+    PlatformDescribed,
+    SendAction,
+)
+from actors.messages.relay import DescribePlatform, InterruptSession, LinkInfo, PerformAction, Result
+from actors.messages.rows import PeerRole, PeerRow
+from actors.relay import link_decisions as decisions
+from actors.relay import results
+from actors.relay.settings import RelaySettings
+from actors.runtime import DEFERRED, Actor, Address, Ref, Reply
+
+log = structlog.get_logger("turnkeep.relay")
+
+GOING_DOWN = 1012
+
+
+class Link(Actor):
+    """The relay contract on one socket, in whichever role the peer has."""
+
+    kind = "link"
+
+    def __init__(
+        self,
+        peer: PeerRow,
+        role: PeerRole,
+        link_gen: int,
+        *,
+        wire: Address,
+        owner: Ref,
+        relays: Ref,
+        settings: RelaySettings,
+    ) -> None:
+        self._state = decisions.State(peer=peer, role=role, link_gen=link_gen)
+        self._wire = wire
+        self._owner = owner
+        self._relays = relays
+        self._settings = settings
+        # Who waits for the result of which request of ours.
+        self._askers: dict[str, Reply[Result]] = {}
+        # Who waits for the link's end.
+        self._closers: list[Reply[None]] = []
+        self._requests = 0
+
+    async def on_start(self) -> None:
+        """Give the handshake its time."""
+        self.ctx.set_timer(decisions.HANDSHAKE_TIMER, self._settings.handshake_s, HandshakeTimedOut())
+
+    async def on_receive(self, message: Any) -> Any:
+        """Serve the owner, or hand what the socket said to the machine."""
+        match message:
+            case SendAction():
+                return self._send(message)
+            case CloseLink():
+                return self._close(message)
+            case DescribeLink():
+                return self._describe()
+            case InterruptAsked(session_key=session_key, chat_id=chat_id):
+                self._tell(
+                    self._relays,
+                    InterruptSession(peer=self._state.peer.name, session_key=session_key, chat_id=chat_id),
+                )
+            case _:
+                self._decide(message)
+        return None
+
+    async def on_stop(self, reason: DownReason) -> None:
+        """Close the socket; nobody is left to wait for."""
+        for reply in self._askers.values():
+            # Whether its frame was written can't be waited for any more.
+            reply.set(results.closed(ambiguous=True))
+        self._tell(self._wire, CloseWire(code=GOING_DOWN, reason="shutting down"))
+        for closer in self._closers:
+            closer.set(None)
+
+    # Requests of the owner
+
+    def _send(self, message: SendAction) -> Any:
+        reply = self.ctx.defer()
+        self._requests += 1
+        request_id = f"{self._state.link_gen:016x}{self._requests:016x}"
+        if reply is not None:
+            self._askers[request_id] = reply
+        self._decide(decisions.SendAsked(request_id, message.action, message.platform, message.bot_id))
+        return DEFERRED
+
+    def _close(self, message: CloseLink) -> Any:
+        if self._state.phase is LinkState.CLOSED:
+            return None
+        reply = self.ctx.defer()
+        if reply is not None:
+            self._closers.append(reply)
+        budget = self.ctx.budget or self.ctx.within(self._settings.disconnect_s)
+        grace = max(0.0, budget.remaining() - self._settings.close_s)
+        self._decide(decisions.CloseAsked(message.code, message.reason, grace))
+        return DEFERRED
+
+    def _describe(self) -> LinkInfo:
+        state = self._state
+        platforms = [platform for platform, _ in state.identities] or [d.platform for d in state.descriptors]
+        return LinkInfo(
+            peer=state.peer.name,
+            role=state.role.value,
+            link_gen=state.link_gen,
+            state=state.phase.name.lower(),
+            platforms=tuple(dict.fromkeys(platforms)),
+            pending=state.unanswered,
+        )
+
+    # What the machine decides
+
+    def _decide(self, event: decisions.Event) -> None:
+        before = self._state.phase
+        self._state, effects = decisions.step(self._state, event, self.ctx.now(), self._settings)
+        if self._state.phase is not before:
+            log.debug("link.phase", path=self.ctx.path, phase=self._state.phase.name.lower())
+        for effect in effects:
+            self._perform(effect)
+
+    def _perform(self, effect: decisions.Effect) -> None:
+        match effect:
+            case decisions.Write(message=message):
+                self._tell(self._wire, message)
+            case decisions.Resolve(request_id=request_id, result=result):
+                asker = self._askers.pop(request_id, None)
+                if asker is not None:
+                    asker.set(result)
+            case decisions.ArmTimer(key=key, delay=delay, message=message):
+                self.ctx.set_timer(key, delay, message)
+            case decisions.CancelTimer(key=key):
+                self.ctx.cancel_timer(key)
+            case decisions.TellOwner(message=message):
+                self._tell(self._owner, message)
+            case decisions.Describe(platform=platform):
+                self._ask_descriptor(platform)
+            case decisions.Perform():
+                self._ask_performance(effect)
+            case decisions.Bury(message_type=message_type, reason=reason):
+                self.ctx.system.dead_letters.add(self.ctx.path, message_type, reason)
+            case decisions.Publish(kind=kind, data=data):
+                self.ctx.publish(kind, **data)
+            case decisions.End():
+                self.ctx.stop()
+
+    def _ask_descriptor(self, platform: str) -> None:
+        self.ctx.pipe(
+            self._relays.ask(
+                DescribePlatform(platform=platform), self.ctx.within(self._settings.handshake_s)
+            ),
+            lambda descriptor: PlatformDescribed(platform=platform, descriptor=descriptor),
+            lambda error: PlatformDescribed(platform=platform, descriptor=None),
+        )
+
+    def _ask_performance(self, effect: decisions.Perform) -> None:
+        request = PerformAction(
+            gateway=self._state.peer.name,
+            platform=effect.platform,
+            bot_id=effect.bot_id,
+            action=effect.action,
+        )
+        self.ctx.pipe(
+            self._relays.ask(request, self.ctx.within(self._settings.outbound_s)),
+            lambda result: ActionPerformed(request_id=effect.request_id, result=result),
+            lambda error: ActionPerformed(request_id=effect.request_id, result=results.of_error(error)),
+        )
+
+    def _tell(self, receiver: Address, message: Message) -> None:
+        try:
+            receiver.tell(message)
+        except RuntimeFault:
+            # The socket, or the owner, is gone: its end is on the way here.
+            log.debug("link.untold", path=self.ctx.path, message=type(message).__name__)

@@ -1,0 +1,291 @@
+"""The outbox's machine: what a result means, the order of a chat, and what is done when the store is away."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.messages.rows import DeliveryRow, DeliveryState, Route
+from actors.relay import outbox
+from actors.relay.outbox import (
+    Advance,
+    AskLater,
+    Claim,
+    Doubt,
+    ListAttempts,
+    RestChat,
+    SendPart,
+    Settle,
+    Settlement,
+    State,
+    step,
+)
+
+LIMIT = 3
+OK = {"success": True, "message_id": "m1"}
+READY = State(doubt=None, live=True)
+
+
+def row(delivery_id="d1", chat="c1", **fields):
+    return DeliveryRow(
+        delivery_id=delivery_id, peer="p", chat=chat, route=Route(platform="discord", chat_id=chat), content="x",
+        turn_id=None, state=DeliveryState.ATTEMPTING, reason=None, attempts=fields.pop("attempts", 1),
+        parts_done=fields.pop("parts_done", 0), message_id=None, created_at=0.0, settled_at=None,
+    )  # fmt: skip
+
+
+def sending(delivery, *parts):
+    return outbox.Sending(delivery=delivery, parts=parts or ("x",), done=delivery.parts_done)
+
+
+def run(state, *events):
+    effects = ()
+    for event in events:
+        state, effects = step(state, event, LIMIT)
+    return state, effects
+
+
+def claimed(*sendings, full=False):
+    return outbox.Claimed(sendings, full)
+
+
+def busy(*sendings):
+    """A state in which these are being sent."""
+    return run(READY, outbox.MailCame(), claimed(*sendings))[0]
+
+
+def only(effects, kind):
+    [found] = [effect for effect in effects if isinstance(effect, kind)]
+    return found
+
+
+# Claims
+
+
+def test_mail_is_claimed_only_while_a_link_is_up():
+    away = State(doubt=None)
+    away, effects = run(away, outbox.MailCame())
+    assert effects == ()
+    _, effects = run(away, outbox.LinkRose())
+    assert effects == (Claim((), LIMIT),)
+
+
+def test_a_claim_is_out_only_once_and_mail_meanwhile_leads_to_another():
+    state, effects = run(READY, outbox.MailCame(), outbox.MailCame())
+    assert effects == ()
+    _, effects = run(state, claimed())
+    assert effects == (Claim((), LIMIT),)
+
+
+def test_a_full_claim_leads_to_another():
+    _, effects = run(READY, outbox.MailCame(), claimed(sending(row()), full=True))
+    assert only(effects, Claim) == Claim(("c1",), LIMIT - 1)
+
+
+def test_no_more_than_the_limit_is_under_way():
+    three = [sending(row(f"d{n}", f"c{n}")) for n in range(LIMIT)]
+    _, effects = run(busy(*three), outbox.MailCame())
+    assert effects == ()
+
+
+def test_nothing_is_claimed_on_hold():
+    assert run(READY, outbox.Held(), outbox.MailCame())[1] == ()
+
+
+def test_a_claim_that_failed_is_asked_again_after_a_wait_that_grows():
+    state, effects = run(READY, outbox.MailCame(), outbox.AskFailed(unknown=False))
+    assert effects == (AskLater(1),)
+    assert run(state, outbox.MailCame())[1] == ()
+    state, effects = run(state, outbox.AskDue())
+    assert effects == (Claim((), LIMIT),)
+    assert run(state, outbox.AskFailed(unknown=False))[1] == (AskLater(2),)
+
+
+def test_a_claim_whose_answer_was_lost_is_looked_for_and_given_back():
+    state, _ = run(READY, outbox.MailCame(), outbox.AskFailed(unknown=True))
+    state, effects = run(state, outbox.AskDue())
+    assert effects == (ListAttempts(),)
+    state, effects = run(state, outbox.AttemptsListed((row(),)))
+    assert only(effects, Settle).settlement.state is DeliveryState.PENDING
+    assert only(effects, Claim) == Claim((), LIMIT - 1)
+
+
+def test_what_a_crash_left_is_unknown_and_what_is_in_hand_is_not_touched():
+    state = msgspec.structs.replace(busy(sending(row("mine", "c2"))), doubt=Doubt.CRASH)
+    state, effects = run(state, outbox.MailCame())
+    assert effects == (ListAttempts(),)
+    state, effects = run(state, outbox.AttemptsListed((row("mine", "c2"), row("lost"))))
+    settlement = only(effects, Settle).settlement
+    assert (settlement.delivery_id, settlement.state) == ("lost", DeliveryState.UNKNOWN)
+
+
+def test_nothing_is_claimed_before_the_doubt_is_over():
+    _, effects = run(State(), outbox.LinkRose())
+    assert effects == (ListAttempts(),)
+
+
+# Parts
+
+
+def test_parts_go_one_after_the_other_and_the_last_one_delivers():
+    state, effects = run(READY, outbox.MailCame(), claimed(sending(row(), "a", "b")))
+    assert only(effects, SendPart) == SendPart(row(), 0, "a")
+    state, effects = run(state, outbox.PartAnswered("d1", OK))
+    assert only(effects, SendPart) == SendPart(row(), 1, "b")
+    assert only(effects, Advance) == Advance("d1", 1)
+    state, effects = run(state, outbox.PartAnswered("d1", {"success": True, "message_id": 5}))
+    settlement = only(effects, Settle).settlement
+    assert (settlement.state, settlement.message_id) == (DeliveryState.DELIVERED, "5")
+    assert not state.sending and set(state.settling) == {"d1"}
+
+
+def test_a_delivery_goes_on_from_the_part_that_failed():
+    half = row(parts_done=1)
+    _, effects = run(READY, outbox.MailCame(), claimed(sending(half, "a", "b")))
+    assert only(effects, SendPart) == SendPart(half, 1, "b")
+
+
+@pytest.mark.parametrize(
+    ("result", "state", "reason"),
+    [
+        ({"success": False, "error": "x", "ambiguous": True}, DeliveryState.UNKNOWN, "outcome_unknown"),
+        ({"success": False, "code": "egress_declined"}, DeliveryState.DEAD, "egress_declined"),
+        ({"success": False, "error": "egress declined: no"}, DeliveryState.DEAD, "egress_declined"),
+        ({"success": False, "error": "relay transport closed"}, DeliveryState.PENDING, "send_failed"),
+        ({"success": "yes"}, DeliveryState.PENDING, "send_failed"),
+        ({}, DeliveryState.PENDING, "send_failed"),
+    ],
+    ids=repr,
+)
+def test_what_a_result_means(result, state, reason):
+    _, effects = run(busy(sending(row())), outbox.PartAnswered("d1", result))
+    settlement = only(effects, Settle).settlement
+    assert (settlement.state, settlement.reason) == (state, reason)
+
+
+def test_a_definite_failure_keeps_the_parts_that_were_delivered():
+    state, _ = run(busy(sending(row(), "a", "b")), outbox.PartAnswered("d1", OK))
+    _, effects = run(state, outbox.PartAnswered("d1", {"success": False}))
+    settlement = only(effects, Settle).settlement
+    assert settlement.advance and settlement.parts_done == 1
+
+
+def test_a_result_that_nobody_waits_for_changes_nothing():
+    assert run(READY, outbox.PartAnswered("gone", OK)) == (READY, ())
+
+
+# Order
+
+
+def test_a_chat_rests_after_a_failure_and_others_go_on():
+    state, effects = run(busy(sending(row(attempts=4))), outbox.PartAnswered("d1", {"success": False}))
+    assert only(effects, RestChat) == RestChat("c1", 4)
+    assert only(effects, Claim) == Claim(("c1",), LIMIT - 1)
+    state, _ = run(state, claimed(), outbox.Settled("d1"))
+    _, effects = run(state, outbox.ChatRested("c1"))
+    assert effects == (Claim((), LIMIT),)
+
+
+def test_a_new_link_ends_all_rests():
+    state, _ = run(busy(sending(row())), outbox.PartAnswered("d1", {"success": False}), claimed())
+    state, effects = run(state, outbox.LinkRose())
+    assert only(effects, outbox.EndRests).chats == {"c1"}
+    assert only(effects, Claim).busy_chats == ()
+
+
+def test_without_a_link_there_is_no_rest_as_the_next_link_begins_anew():
+    state, effects = run(
+        busy(sending(row())), outbox.LinkFell(), outbox.PartAnswered("d1", {"success": False})
+    )
+    assert [type(effect) for effect in effects] == [Settle]
+    assert not state.resting
+
+
+def test_a_chat_in_hand_is_not_claimed_from():
+    _, effects = run(busy(sending(row())), outbox.MailCame())
+    assert only(effects, Claim).busy_chats == ("c1",)
+
+
+def test_a_claim_goes_right_behind_an_outcome():
+    _, effects = run(busy(sending(row())), outbox.PartAnswered("d1", OK))
+    assert [type(effect) for effect in effects] == [Settle, Claim]
+    assert only(effects, Claim).busy_chats == ()
+
+
+# Settlements
+
+
+def test_an_outcome_is_given_to_the_store_until_it_has_it():
+    state, _ = run(busy(sending(row())), outbox.PartAnswered("d1", OK), claimed())
+    state, effects = run(state, outbox.SettleFailed("d1"))
+    assert only(effects, Settle).settlement.failures == 1
+    state, effects = run(state, outbox.SettleFailed("d1"))
+    assert only(effects, Settle).settlement.failures == 2
+    state, effects = run(state, outbox.Settled("d1"))
+    # The claim behind the first try saw the chat as being attempted.
+    assert effects == (Claim((), LIMIT),) and not state.settling
+
+
+def test_an_outcome_stored_at_once_needs_no_other_claim():
+    state, _ = run(busy(sending(row())), outbox.PartAnswered("d1", OK), claimed())
+    assert run(state, outbox.Settled("d1"))[1] == ()
+
+
+def test_answers_about_unknown_outcomes_change_nothing():
+    assert run(READY, outbox.Settled("gone")) == (READY, ())
+    assert run(READY, outbox.SettleFailed("gone")) == (READY, ())
+
+
+def test_every_state_knows_every_event():
+    with pytest.raises(TypeError):
+        step(READY, object(), LIMIT)
+
+
+# A store and a link that do what they like, within what they promise
+
+CHOICES = st.lists(st.integers(min_value=0, max_value=9), min_size=1, max_size=120)
+
+
+@given(CHOICES)
+def test_each_delivery_ends_once_and_chats_keep_their_order(choices):
+    pending = {f"d{n}": f"c{n % 2}" for n in range(6)}
+    order = {chat: [key for key, value in pending.items() if value == chat] for chat in ("c0", "c1")}
+    attempting, done, sent = set(), [], []
+    state, effects = run(State(), outbox.LinkRose())
+    queue = list(effects)
+    picks = iter([*choices, *[0] * 400])
+    while queue and len(done) < 6:
+        pick = next(picks, 0)
+        effect = queue.pop(pick % len(queue) if isinstance(queue[0], SendPart) else 0)
+        fails = pick in (7, 8)
+        match effect:
+            case ListAttempts():
+                event = outbox.AttemptsListed(())
+            case Claim(busy_chats=busy_chats, limit=limit):
+                rows = []
+                for chat, keys in order.items():
+                    open_keys = [key for key in keys if key not in done]
+                    free = chat not in busy_chats and not any(key in attempting for key in open_keys)
+                    if open_keys and free and len(rows) < limit:
+                        rows.append(row(open_keys[0], chat))
+                        attempting.add(open_keys[0])
+                event = outbox.Claimed(tuple(sending(entry) for entry in rows), len(rows) >= limit)
+            case SendPart(delivery=delivery):
+                sent.append(delivery.delivery_id)
+                event = outbox.PartAnswered(delivery.delivery_id, {"success": not fails})
+            case Settle(settlement=Settlement() as settlement) if fails and settlement.failures < 2:
+                event = outbox.SettleFailed(settlement.delivery_id)
+            case Settle(settlement=settlement):
+                attempting.discard(settlement.delivery_id)
+                if settlement.state is DeliveryState.DELIVERED:
+                    done.append(settlement.delivery_id)
+                event = outbox.Settled(settlement.delivery_id)
+            case RestChat(chat=chat):
+                event = outbox.ChatRested(chat)
+            case _:
+                continue
+        state, more = step(state, event, LIMIT)
+        queue += more
+    assert sorted(done) == sorted(pending)
+    for keys in order.values():
+        assert [key for key in done if key in keys] == keys
