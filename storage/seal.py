@@ -1,0 +1,48 @@
+"""Sealing of secrets that must be readable to sign with: Fernet under a key file of the data directory (0600)."""
+
+import os
+from pathlib import Path
+
+from cryptography.fernet import Fernet, InvalidToken
+
+from actors.exceptions import StoreUnavailable
+from actors.messages.secret import Secret
+
+
+class Seal:
+    """Seals and opens with one key."""
+
+    def __init__(self, key: bytes) -> None:
+        self._fernet = Fernet(key)
+
+    @classmethod
+    def at(cls, path: Path) -> "Seal":
+        """Read the key file, or make it. Raises StoreUnavailable if it is damaged."""
+        if not path.exists():
+            partial = path.with_name(f"{path.name}.new")
+            partial.unlink(missing_ok=True)
+            descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(Fernet.generate_key())
+                file.flush()
+                os.fsync(file.fileno())
+            partial.rename(path)
+        try:
+            return cls(path.read_bytes().strip())
+        except ValueError:
+            raise StoreUnavailable(
+                f"{path} is no key: restore it from a backup; without it no peer can be verified"
+            ) from None
+
+    def seal(self, secret: Secret) -> bytes:
+        """Return the sealed form."""
+        return self._fernet.encrypt(secret.value.encode())
+
+    def open(self, sealed: bytes) -> Secret:
+        """Return the secret. Raises StoreUnavailable if another key sealed it."""
+        try:
+            return Secret(self._fernet.decrypt(sealed).decode())
+        except InvalidToken:
+            raise StoreUnavailable(
+                "a peer's secret was sealed with another secret.key: restore that file, or rotate the peer"
+            ) from None
