@@ -49,3 +49,23 @@ class Unsubscribe(ControlMessage, frozen=True, kw_only=True):
     """Send it nothing more."""
 
     subscriber: Any
+
+
+class ReadBack(Request["Page"], frozen=True, kw_only=True):
+    """
+    Read what has happened from ``from_seq`` on, a page at a time: how a subscriber catches up at its own pace.
+
+    A negative ``from_seq`` counts back from the newest event.
+    """
+
+    from_seq: int
+    kinds: tuple[str, ...] = ()
+    limit: int = 500
+
+
+class Page(Message, frozen=True, kw_only=True):
+    """A part of the past. The next page starts at ``next_seq``; past ``last_seq`` there is none yet."""
+
+    entries: tuple[Event | Gap, ...]
+    next_seq: int
+    last_seq: int
