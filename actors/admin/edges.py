@@ -1,0 +1,56 @@
+"""What admin requests reach, and what each is carried out with."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from actors.admin.settings import AdminSettings
+from actors.messages.admin import Answer
+from actors.messages.rows import KeyRow
+from actors.runtime import Address, Budget, Ref, System
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of the running daemon before it serves."""
+
+    version: str
+    boot_id: str
+    pid: int
+    data_dir: str
+    started_at: float
+    """Unix seconds, for people."""
+    started: float
+    """Monotonic seconds, for the uptime."""
+
+
+class Edges(msgspec.Struct, frozen=True, kw_only=True):
+    """The actors that verbs ask."""
+
+    system: System
+    store: Ref
+    sessions: Ref
+    relays: Ref
+    daemon: Address
+    """Is told ShutdownAsked."""
+    facts: Facts
+    url: Callable[[], str | None]
+    """Where the daemon can be reached, once it is."""
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """One request on its way: for whom, until when, and through what."""
+
+    caller: KeyRow
+    watcher: Any
+    budget: Budget
+    edges: Edges
+    settings: AdminSettings
+
+    def now(self) -> float:
+        """Unix seconds, for a write."""
+        return self.edges.system.clock.wall()
+
+
+Verb = Callable[[Any, Call], Awaitable[Answer]]
+"""Carries one kind of request out. Raises Refusal to say no."""

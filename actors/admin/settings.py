@@ -1,0 +1,14 @@
+"""What a user may set about admin requests."""
+
+import msgspec
+
+
+class AdminSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Section ``[admin]``; times in seconds."""
+
+    under_way: int = 256
+    """Requests carried out at once, over all connections."""
+    glance_s: float = 2.0
+    """How long ``system.info`` waits for each part; one that does not answer is left out."""
+    reserve: float = 0.3
+    """The share of a request's budget that is kept for reading a write again whose answer was late."""

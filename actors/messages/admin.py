@@ -1,0 +1,307 @@
+"""
+What can be said to /admin: each request is one message of the admin protocol, told by its ``type`` (ADM).
+
+``scope`` is what a key needs for it. A request that ``changes`` something is audited with the fields that it names
+in ``audited``; these never hold a secret or the text of a message (ADM-5).
+"""
+
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+
+from actors.messages.base import ControlMessage, Request
+from actors.messages.rows import DeliveryState, KeyRow, KeyScope, PeerRole
+
+RequestId = str | int | None
+"""Chosen by the client, handed back with the answer."""
+
+Limit = Annotated[int, msgspec.Meta(ge=1, le=1000)]
+Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")]
+"""Letters, digits, dot, underscore and hyphen: it becomes a part of paths."""
+Word = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+Platform = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9_-]{1,64}\Z")]
+Text = Annotated[str, msgspec.Meta(min_length=1, max_length=1_000_000)]
+
+Answer = dict[str, Any]
+"""What a request is answered with: the ``result`` of the admin protocol."""
+
+
+class AdminRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
+    """Any of them."""
+
+    scope: ClassVar[KeyScope] = KeyScope.OBSERVE
+    changes: ClassVar[bool] = False
+    audited: ClassVar[tuple[str, ...]] = ()
+
+    id: RequestId = None
+
+    @property
+    def type(self) -> str:
+        """Its name in the protocol."""
+        return type_of(type(self))
+
+
+def type_of(request: type[AdminRequest]) -> str:
+    """Return the name of a request in the protocol."""
+    return str(request.__struct_config__.tag)
+
+
+# Actors
+
+
+class ListActors(AdminRequest, frozen=True, kw_only=True, tag="actors.list"):
+    """Every actor with its counters, of one subtree or of all."""
+
+    prefix: str = "/"
+
+
+class ShowTree(AdminRequest, frozen=True, kw_only=True, tag="actors.tree"):
+    """The same as a hierarchy."""
+
+
+class GetActor(AdminRequest, frozen=True, kw_only=True, tag="actors.get"):
+    """One actor, and its children's paths."""
+
+    path: str
+
+
+class StopActor(AdminRequest, frozen=True, kw_only=True, tag="actors.stop"):
+    """End an actor; a permanent one is started again by its supervisor."""
+
+    scope = KeyScope.OPERATE
+    changes = True
+    audited = ("path",)
+
+    path: str
+
+
+class SuspendActor(AdminRequest, frozen=True, kw_only=True, tag="actors.suspend"):
+    """Hold its ordinary lane (ADM-7)."""
+
+    scope = KeyScope.OPERATE
+    changes = True
+    audited = ("path",)
+
+    path: str
+
+
+class ResumeActor(AdminRequest, frozen=True, kw_only=True, tag="actors.resume"):
+    """Serve its ordinary lane again."""
+
+    scope = KeyScope.OPERATE
+    changes = True
+    audited = ("path",)
+
+    path: str
+
+
+# Sessions
+
+
+class ListAllSessions(AdminRequest, frozen=True, kw_only=True, tag="sessions.list"):
+    """Sessions, the most recently active first."""
+
+    peer: str | None = None
+    limit: Limit = 100
+    offset: Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)] = 0
+
+
+class ShowSession(AdminRequest, frozen=True, kw_only=True, tag="sessions.get"):
+    """A session by its id, or by a prefix of it that is unique, with its last turns."""
+
+    session_id: Word
+
+
+class OpenChat(AdminRequest, frozen=True, kw_only=True, tag="sessions.open"):
+    """The session of a console chat; made if there is none."""
+
+    scope = KeyScope.OPERATE
+    changes = True
+    audited = ("chat", "platform")
+
+    chat: Word
+    platform: Platform = "console"
+
+
+class SendText(AdminRequest, frozen=True, kw_only=True, tag="sessions.send"):
+    """
+    Say something to a session or to a console chat, one of which is named.
+
+    With ``watch`` the turn's events follow. Repeating it with the same ``message_id`` and text sends nothing twice.
+    """
+
+    scope = KeyScope.OPERATE
+    changes = True
+    audited = ("session_id", "chat", "platform")
+
+    session_id: Word | None = None
+    chat: Word | None = None
+    platform: Platform = "console"
+    text: Text
+    message_id: Word | None = None
+    watch: bool = False
+
+
+class ShowHistory(AdminRequest, frozen=True, kw_only=True, tag="sessions.history"):
+    """The newest rows of a session, oldest of them first."""
+
+    scope = KeyScope.OPERATE
+
+    session_id: Word
+    limit: Limit = 50
+    before: int | None = None
+
+
+class StopSessionTurn(AdminRequest, frozen=True, kw_only=True, tag="sessions.stop_turn"):
+    """Stop the running turn, or the one over ``inbox_id`` whether it runs or waits."""
+
+    scope = KeyScope.OPERATE
+    changes = True
+    audited = ("session_id", "inbox_id")
+
+    session_id: Word
+    inbox_id: Word | None = None
+
+
+class WatchTurn(AdminRequest, frozen=True, kw_only=True, tag="sessions.watch"):
+    """The events of the turn over ``inbox_id``, or of the one that runs; one that has ended is told as its outcome."""
+
+    scope = KeyScope.OPERATE
+
+    session_id: Word
+    inbox_id: Word | None = None
+
+
+# Relays, deliveries, peers, keys
+
+
+class ListRelays(AdminRequest, frozen=True, kw_only=True, tag="relays.list"):
+    """The links of relay peers."""
+
+
+class ListAllDeliveries(AdminRequest, frozen=True, kw_only=True, tag="deliveries.list"):
+    """Deliveries, newest first, without their texts."""
+
+    states: tuple[DeliveryState, ...] = ()
+    peer: str | None = None
+    limit: Limit = 100
+
+
+class AddPeer(AdminRequest, frozen=True, kw_only=True, tag="peers.add"):
+    """Let a relay peer in. Its secret is in the answer, and nowhere else."""
+
+    scope = KeyScope.ADMIN
+    changes = True
+    audited = ("name", "role")
+
+    name: Name
+    role: PeerRole = PeerRole.CONNECTOR
+    identities: tuple[Word, ...] = ()
+    scopes: tuple[Word, ...] = ()
+
+
+class ListAllPeers(AdminRequest, frozen=True, kw_only=True, tag="peers.list"):
+    """All peers, without their secrets."""
+
+
+class RotatePeerSecret(AdminRequest, frozen=True, kw_only=True, tag="peers.rotate"):
+    """Give a peer a new secret; the former one stays good beside it."""
+
+    scope = KeyScope.ADMIN
+    changes = True
+    audited = ("name",)
+
+    name: Word
+
+
+class RevokePeerAccess(AdminRequest, frozen=True, kw_only=True, tag="peers.revoke"):
+    """Refuse a peer from now on and close its links."""
+
+    scope = KeyScope.ADMIN
+    changes = True
+    audited = ("name",)
+
+    name: Word
+
+
+class AddKey(AdminRequest, frozen=True, kw_only=True, tag="keys.add"):
+    """Make a key. It is in the answer, and nowhere else."""
+
+    scope = KeyScope.ADMIN
+    changes = True
+    audited = ("name", "owner")
+
+    name: Name
+    owner: Word | None = None
+    """Keys of one owner see the same chats; if absent, the key's name."""
+    scopes: Annotated[tuple[KeyScope, ...], msgspec.Meta(min_length=1)] = (KeyScope.API,)
+
+
+class ListAllKeys(AdminRequest, frozen=True, kw_only=True, tag="keys.list"):
+    """All keys, newest first; of none is more known than its hash."""
+
+    scope = KeyScope.ADMIN
+
+
+class RevokeKeyAccess(AdminRequest, frozen=True, kw_only=True, tag="keys.revoke"):
+    """Refuse a key from now on, by id or name."""
+
+    scope = KeyScope.ADMIN
+    changes = True
+    audited = ("key",)
+
+    key: Word
+
+
+# Events and the system
+
+
+class SubscribeEvents(AdminRequest, frozen=True, kw_only=True, tag="events.subscribe"):
+    """
+    Send what happens, and first what has happened from ``from_seq`` on; a negative one counts back from the newest.
+
+    A second one on the same connection takes the place of the first.
+    """
+
+    from_seq: int | None = None
+    kinds: tuple[Word, ...] = ()
+
+
+class UnsubscribeEvents(AdminRequest, frozen=True, kw_only=True, tag="events.unsubscribe"):
+    """Send no more events."""
+
+
+class ShowSystem(AdminRequest, frozen=True, kw_only=True, tag="system.info"):
+    """What runs, since when, where, and how much of everything."""
+
+
+class ShutDown(AdminRequest, frozen=True, kw_only=True, tag="system.shutdown"):
+    """End the daemon in order."""
+
+    scope = KeyScope.ADMIN
+    changes = True
+
+
+REQUESTS: tuple[type[AdminRequest], ...] = tuple(AdminRequest.__subclasses__())
+"""All of them; what is not here is not understood."""
+
+
+# To /admin, and from it
+
+
+class Perform(Request[Answer], frozen=True, kw_only=True):
+    """
+    Carry a request out on behalf of ``caller``; ``watcher`` hears the events that it asks for.
+
+    Refused: Forbidden when the key's scope does not reach.
+    """
+
+    request: AdminRequest
+    caller: KeyRow
+    watcher: Any
+
+
+class ShutdownAsked(ControlMessage, frozen=True, kw_only=True):
+    """An operator wants the daemon to end. Told to whoever runs it."""
+
+    by: str
