@@ -115,7 +115,7 @@ async def _serve(config: Config, ready_file: Path | None) -> int:
             info = await _at(system, "/front").ask(FrontInfo(), Budget.of(system.clock, START_SECONDS))
         except BaseException:
             await system.stop(root, Budget.of(system.clock, config.shutdown.budget_s))
-            await database.close()
+            database.close()
             raise
         with _announced(config, info.url, ready_file):
             message = await calls.receive()

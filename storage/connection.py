@@ -27,7 +27,7 @@ class Connection(aiosqlite.Connection):
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run ``work`` on the connection's thread; raise what it raises."""
-        result: T = await self._execute(work, self._conn)
+        result: T = await self._execute(work, self._conn)  # type: ignore[no-untyped-call]  # untyped upstream
         return result
 
 

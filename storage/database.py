@@ -50,8 +50,7 @@ async def open_database(data_dir: Path) -> Database:
     Raises DataDirLocked, SchemaTooNew or StoreUnavailable; each says what to do.
     """
     try:
-        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = _lock(data_dir)
+        lock = _take(data_dir)
     except OSError as error:
         raise StoreUnavailable(f"the data directory {data_dir} cannot be used: {error.strerror}") from error
     try:
@@ -64,7 +63,8 @@ async def open_database(data_dir: Path) -> Database:
     return database
 
 
-def _lock(data_dir: Path) -> int:
+def _take(data_dir: Path) -> int:
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

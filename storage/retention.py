@@ -39,26 +39,13 @@ RULES = (
 
 def retain(connection: sqlite3.Connection, request: Retain) -> int:
     """See Retain."""
-    gone = 0
-    for rule in RULES:
-        key = "rowid" if rule.table not in ("seen_messages", "seen_buffers") else None
-        gone += _delete(connection, rule, request.at - rule.seconds, key)
-    return gone
+    return sum(_delete(connection, rule, request.at - rule.seconds) for rule in RULES)
 
 
-def _delete(connection: sqlite3.Connection, rule: Rule, before: float, key: str | None) -> int:
-    expired = f"{rule.column} < ? AND {rule.condition}"
-    if key is not None:
-        done = connection.execute(
-            f"DELETE FROM {rule.table} WHERE {key} IN"
-            f" (SELECT {key} FROM {rule.table} WHERE {expired} ORDER BY {rule.column} LIMIT ?)",
-            (before, STEP_ROWS),
-        )
-        return done.rowcount
-    # Without a rowid the step is bounded by time instead: all that expired up to the STEP_ROWS-th oldest.
-    row = connection.execute(
-        f"SELECT {rule.column} AS at FROM {rule.table} WHERE {expired} ORDER BY {rule.column} LIMIT 1 OFFSET ?",
+def _delete(connection: sqlite3.Connection, rule: Rule, before: float) -> int:
+    done = connection.execute(
+        f"DELETE FROM {rule.table} WHERE rowid IN (SELECT rowid FROM {rule.table}"
+        f" WHERE {rule.column} < ? AND {rule.condition} ORDER BY {rule.column} LIMIT ?)",
         (before, STEP_ROWS),
-    ).fetchone()
-    until = row["at"] if row is not None else before
-    return connection.execute(f"DELETE FROM {rule.table} WHERE {rule.column} < ?", (until,)).rowcount
+    )
+    return done.rowcount

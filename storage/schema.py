@@ -97,7 +97,7 @@ CREATE TABLE seen_messages (
     inbox_id    TEXT NOT NULL,
     at          REAL NOT NULL,
     PRIMARY KEY (peer, scope, chat_id, message_id)
-) WITHOUT ROWID;
+);
 CREATE INDEX seen_messages_at ON seen_messages (at);
 CREATE TABLE seen_buffers (
     peer        TEXT NOT NULL,
@@ -106,7 +106,7 @@ CREATE TABLE seen_buffers (
     inbox_id    TEXT NOT NULL,
     at          REAL NOT NULL,
     PRIMARY KEY (peer, buffer_id)
-) WITHOUT ROWID;
+);
 CREATE INDEX seen_buffers_at ON seen_buffers (at);
 
 CREATE TABLE turns (
