@@ -55,7 +55,7 @@ class ReplyTo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     text: str | None = None
     author: str | None = None
-    is_own: bool = False
+    is_own: bool | None = None
     """Whether it was the bot's own."""
 
 
