@@ -81,7 +81,7 @@ class Ref(pykka.ActorRef[Any]):
         """Return an answer that comes when ``on_start`` has run, and fails with StartFailed if it raised."""
         return self._cell.when_started(budget)
 
-    def watch(self, watcher: "Ref") -> None:
+    def watch(self, watcher: Address) -> None:
         """Let ``watcher`` have a Down when this actor ends; at once if it has ended already."""
         try:
             self.tell(Watch(watcher=watcher))
