@@ -72,6 +72,11 @@ class Reply(pykka.Future[T]):
         self._arm()
         self._callbacks.append(callback)
 
+    def expire(self) -> None:
+        """Fail with DeadlineExceeded, unless it is resolved."""
+        if not self._done:
+            self._resolve(None, DeadlineExceeded(self._what))
+
     def result(self) -> T:
         """Return the answer or raise the failure. Only once ``done()``."""
         assert self._done
@@ -110,11 +115,7 @@ class Reply(pykka.Future[T]):
 
     def _arm(self) -> None:
         if self._timer is None:
-            self._timer = self._system.clock.call_later(self._budget.remaining(), self._expire)
-
-    def _expire(self) -> None:
-        if not self._done:
-            self._resolve(None, DeadlineExceeded(self._what))
+            self._timer = self._system.deadlines.add(self, self._budget.deadline)
 
     def _resolve_anywhere(self, value: T | None, error: BaseException | None) -> None:
         if self._system.on_loop_thread():

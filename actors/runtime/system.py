@@ -15,6 +15,7 @@ from actors.runtime.budget import Budget
 from actors.runtime.cell import Cell
 from actors.runtime.clock import Clock, SystemClock
 from actors.runtime.dead_letters import DeadLetters
+from actors.runtime.deadlines import Deadlines
 from actors.runtime.failpoints import Failpoints
 from actors.runtime.mailbox import Overflow
 from actors.runtime.port import Port
@@ -48,6 +49,7 @@ class System:
         self.failpoints = failpoints or Failpoints()
         self.stop_seconds = stop_seconds
         self.dead_letters = DeadLetters(self.clock)
+        self.deadlines = Deadlines(self.clock)
         # Cells with an activation under way.
         self.active: set[Cell] = set()
         # Whatever a kill cancelled and that has not ended yet, by path.
