@@ -12,6 +12,8 @@ from typing import Any
 import msgspec
 import platformdirs
 
+from actors.admin.settings import AdminSettings
+from actors.events.settings import EventSettings
 from actors.exceptions import ConfigError
 from actors.messages.secret import Secret
 from actors.relay.settings import RelaySettings
@@ -19,8 +21,6 @@ from actors.session.settings import SessionSettings
 from actors.turn.settings import TurnSettings
 from transports.backends.settings import LaneSettings
 from transports.front.settings import FrontSettings
-
-ECHO_LANE = "echo"
 
 
 class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +54,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     session: SessionSettings = SessionSettings()
     turn: TurnSettings = TurnSettings()
     relay: RelaySettings = RelaySettings()
+    events: EventSettings = EventSettings()
+    admin: AdminSettings = AdminSettings()
     shutdown: ShutdownSettings = ShutdownSettings()
     log: LogSettings = LogSettings()
     console: tuple[ConsoleSettings, ...] = (ConsoleSettings(platform="console"),)
