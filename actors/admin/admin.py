@@ -8,10 +8,11 @@ from actors.admin.actor_verbs import ACTOR_VERBS
 from actors.admin.edges import Call, Edges, Verb
 from actors.admin.key_verbs import KEY_VERBS
 from actors.admin.peer_verbs import PEER_VERBS
+from actors.admin.scope import demand
 from actors.admin.session_verbs import SESSION_VERBS
 from actors.admin.settings import AdminSettings
 from actors.admin.system_verbs import SYSTEM_VERBS
-from actors.exceptions import Busy, Forbidden, HandlerFailed, Refusal, TurnkeepError
+from actors.exceptions import Busy, HandlerFailed, Refusal, TurnkeepError
 from actors.messages.admin import AdminRequest, Answer, Perform
 from actors.messages.rows import KeyRow
 from actors.runtime import DEFERRED, Actor, Reply
@@ -46,12 +47,11 @@ class Admin(Actor):
         if not isinstance(message, Perform):
             return None
         request, caller = message.request, message.caller
-        if not caller.allows(request.scope):
-            self._audit(request, caller, "forbidden")
-            raise Forbidden(f"{request.type} takes a key with the scope {request.scope}")
-        if self._under_way >= self._settings.under_way:
-            self._audit(request, caller, "busy")
-            raise Busy(f"{self._under_way} admin requests are under way; try again")
+        try:
+            self._admit(request, caller)
+        except Refusal as refusal:
+            self._audit(request, caller, refusal.code)
+            raise
         call = Call(
             caller=caller,
             watcher=message.watcher,
@@ -62,6 +62,11 @@ class Admin(Actor):
         self._under_way += 1
         self.ctx.run(self._carry_out(request, call, self.ctx.defer()), request.type)
         return DEFERRED
+
+    def _admit(self, request: AdminRequest, caller: KeyRow) -> None:
+        demand(request, caller)
+        if self._under_way >= self._settings.under_way:
+            raise Busy(f"{self._under_way} admin requests are under way; try again")
 
     async def _carry_out(self, request: AdminRequest, call: Call, reply: Reply[Answer] | None) -> None:
         try:

@@ -1,0 +1,113 @@
+"""The JSON of the admin protocol: requests in, answers and events out."""
+
+import difflib
+from typing import Any, Union
+
+import msgspec
+
+from actors.exceptions import (
+    ActorStopped,
+    DeadlineExceeded,
+    MailboxFull,
+    Refusal,
+    StoreFault,
+    TurnkeepError,
+)
+from actors.messages.admin import REQUESTS, AdminRequest, Answer, RequestId, type_of
+from actors.messages.events import Event, Gap
+from actors.messages.session import TurnOutcome
+from actors.messages.turn import TurnEvent
+
+TYPES = {type_of(request): request for request in REQUESTS}
+
+SHOWN = 64
+"""Characters of a foreign text that an error repeats."""
+
+
+class Head(msgspec.Struct, frozen=True):
+    """What every request has."""
+
+    type: str
+    id: RequestId = None
+
+
+class BadFrame(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that is no request, and what to answer to it."""
+
+    id: RequestId
+    code: str
+    message: str
+
+
+_HEAD = msgspec.json.Decoder(Head)
+_REQUEST: msgspec.json.Decoder[AdminRequest] = msgspec.json.Decoder(Union[REQUESTS])  # noqa: UP007  # a tuple
+_ENCODER = msgspec.json.Encoder()
+
+
+def read(raw: bytes) -> AdminRequest | BadFrame:
+    """Read one message."""
+    try:
+        head = _HEAD.decode(raw)
+    except msgspec.ValidationError as error:
+        return BadFrame(id=None, code="invalid", message=f"not a request: {error}")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return BadFrame(id=None, code="invalid", message="not a JSON object")
+    if head.type not in TYPES:
+        return BadFrame(id=head.id, code="unknown_type", message=_unknown(head.type[:SHOWN]))
+    try:
+        return _REQUEST.decode(raw)
+    except (msgspec.DecodeError, RecursionError) as error:
+        return BadFrame(id=head.id, code="invalid", message=f"{head.type}: {error}")
+
+
+def _unknown(name: str) -> str:
+    near = difflib.get_close_matches(name, TYPES, n=1, cutoff=0.0)
+    return f"unknown type {name!r}; the nearest is {near[0]}"
+
+
+def answer(request_id: RequestId, result: Answer) -> bytes:
+    """Write the answer to a request that succeeded."""
+    return _ENCODER.encode({"id": request_id, "ok": True, "result": result})
+
+
+def refusal(request_id: RequestId, code: str, message: str) -> bytes:
+    """Write the answer to a request that did not."""
+    return _ENCODER.encode({"id": request_id, "ok": False, "error": {"code": code, "message": message}})
+
+
+def failure(request_id: RequestId, error: TurnkeepError) -> bytes:
+    """Write what went wrong, in our own words."""
+    if isinstance(error, Refusal):
+        return refusal(request_id, error.code, error.message)
+    if isinstance(error, DeadlineExceeded):
+        return refusal(request_id, "timeout", f"{error}; whether it was done is not known")
+    if isinstance(error, StoreFault):
+        return refusal(request_id, "store_unavailable", str(error))
+    if isinstance(error, MailboxFull):
+        return refusal(request_id, "busy", f"{error}; try again")
+    if isinstance(error, ActorStopped):
+        return refusal(request_id, "gone", str(error))
+    return refusal(request_id, "failed", str(error))
+
+
+def happened(entry: Event | Gap, now: float) -> bytes:
+    """Write an event of the bus, or that some are missing."""
+    if isinstance(entry, Gap):
+        return event("gap", entry.next_seq, now, {"next_seq": entry.next_seq})
+    return _ENCODER.encode(
+        {"event": entry.kind, "seq": entry.seq, "ts": entry.at, "path": entry.path, "data": entry.data}
+    )
+
+
+def turn_event(message: TurnEvent | TurnOutcome, now: float) -> bytes:
+    """Write what a watcher of a turn is told."""
+    data: dict[str, Any] = msgspec.to_builtins(message)
+    if isinstance(message, TurnOutcome):
+        return event("turn.outcome", None, now, data)
+    kind = data.pop("kind")
+    return event(f"turn.{kind}", message.seq, now, data)
+
+
+def event(kind: str, seq: int | None, now: float, data: dict[str, Any]) -> bytes:
+    """Write an event."""
+    return _ENCODER.encode({"event": kind, "seq": seq, "ts": now, "data": data})
