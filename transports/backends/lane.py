@@ -1,0 +1,125 @@
+"""What every lane does, whoever answers behind it: it opens, cancels and counts streams."""
+
+from typing import Any
+
+import structlog
+
+from actors.exceptions import Invalid
+from actors.messages.lane import CancelStream, DescribeLane, FailureClass, LaneInfo, OpenStream
+from actors.messages.lifecycle import DownReason
+from actors.runtime import Actor
+from transports.backends.settings import LaneSettings
+from transports.backends.stream import OUT_OF_TIME, Failure, Phase, Stream
+
+log = structlog.get_logger("turnkeep.backend")
+
+TOO_MANY = Failure(FailureClass.RATE_LIMITED, "TooManyStreams")
+
+
+class ModelLane(Actor):
+    """
+    One model backend.
+
+    Each stream is a task beside the mailbox, so that a cancellation meets a lane that listens. When the lane ends in
+    whatever way, each stream under way is told as failed: a turn never waits for a lane that is gone.
+    """
+
+    kind = "lane"
+
+    def __init__(self, settings: LaneSettings) -> None:
+        self._settings = settings
+        self._streams: dict[str, Stream] = {}
+        # Cancellations that overtook what they cancel.
+        self._cancelled: set[str] = set()
+
+    # What a lane of some kind adds
+
+    def open_stream(self, request: OpenStream) -> Stream:
+        """Return the stream for a request, with the watchdog that this kind of lane wants."""
+        raise NotImplementedError
+
+    async def serve(self, stream: Stream) -> None:
+        """Carry a stream to its end. Cancelled when nobody wants it any more."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Give back what the incarnation holds. Runs at every end, possibly twice."""
+
+    # The actor
+
+    async def on_start(self) -> None:
+        """Make sure that an end without ``on_stop`` gives everything back too."""
+        self.ctx.run(self._keep(), "keeper")
+
+    async def on_receive(self, message: Any) -> LaneInfo | None:
+        """Open, cancel, describe."""
+        match message:
+            case OpenStream():
+                self._open(message)
+            case CancelStream(stream_id=stream_id):
+                self._cancel(stream_id)
+            case DescribeLane():
+                return self._describe()
+            case _:
+                raise Invalid(f"a lane does not understand {type(message).__name__}")
+        return None
+
+    async def on_idle(self) -> None:
+        """Forget cancellations: whatever they could have overtaken has been handled by now."""
+        self._cancelled.clear()
+
+    async def on_stop(self, reason: DownReason) -> None:
+        """End the streams and give everything back before the tree goes on."""
+        await self._leave()
+
+    # Private methods
+
+    def _open(self, request: OpenStream) -> None:
+        if request.stream_id in self._cancelled or request.stream_id in self._streams:
+            return
+        stream = self.open_stream(request)
+        if request.budget.expired():
+            stream.fail(OUT_OF_TIME)
+            return
+        if len(self._streams) >= self._settings.max_streams:
+            stream.fail(TOO_MANY)
+            return
+        self._streams[request.stream_id] = stream
+        self.ctx.run(self._carry(stream), f"stream-{request.stream_id}")
+
+    async def _carry(self, stream: Stream) -> None:
+        try:
+            await stream.run(self.serve)
+        finally:
+            # One that was cut off without an end stays, to be told of when the lane leaves.
+            if stream.phase is Phase.ENDED:
+                self._streams.pop(stream.request.stream_id, None)
+
+    def _cancel(self, stream_id: str) -> None:
+        stream = self._streams.get(stream_id)
+        if stream is not None:
+            stream.cancel()
+        else:
+            self._cancelled.add(stream_id)
+
+    def _describe(self) -> LaneInfo:
+        return LaneInfo(
+            name=self._settings.name,
+            kind=str(self._settings.kind),
+            model=self._settings.model,
+            base_url=self._settings.shown_url(),
+            streams=len(self._streams),
+        )
+
+    async def _keep(self) -> None:
+        try:
+            await self.ctx.system.loop.create_future()
+        finally:
+            await self._leave()
+
+    async def _leave(self) -> None:
+        streams, self._streams = self._streams, {}
+        for stream in streams.values():
+            armed = stream.phase is Phase.ARMED
+            stream.abort(Failure(FailureClass.INCOMPLETE if armed else FailureClass.CONNECT, "ActorStopped"))
+        await self.close()

@@ -1,0 +1,199 @@
+"""The lane to an HTTP server that speaks OpenAI's chat completions."""
+
+import asyncio
+import contextlib
+import io
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import aiohttp
+import msgspec
+import structlog
+
+from actors.messages.lane import OpenStream
+from actors.messages.rows import Entry
+from actors.messages.secret import Secret
+from transports.backends import failures
+from transports.backends.chunks import BackendError, decode_error
+from transports.backends.lane import ModelLane
+from transports.backends.reading import Progress, Reading
+from transports.backends.redaction import redact
+from transports.backends.settings import LaneSettings
+from transports.backends.stream import Failure, Stream
+
+log = structlog.get_logger("turnkeep.backend")
+
+ERROR_BODY_BYTES = 64 << 10
+"""What is read of a response that is no stream."""
+
+INLINE_BODY_BYTES = 1 << 20
+"""The longest request that is handed to the socket in one piece."""
+
+OWN_PARAMS = frozenset({"model", "stream", "stream_options", "messages", "n", "system"})
+"""What a client's parameters never set: one stream of one answer of the lane's model is what a turn can use."""
+
+
+class CuttableResponse(aiohttp.ClientResponse):
+    """A response whose ``close`` cuts the connection at once, whatever lies unsent in it or is open in TLS."""
+
+    def close(self) -> None:
+        """Abort the transport, unless the connection has gone back to the pool."""
+        connection = self.connection
+        if connection is not None and connection.transport is not None:
+            connection.transport.abort()
+        super().close()
+
+
+def request_body(settings: LaneSettings, entries: Sequence[Entry], params: dict[str, Any]) -> bytes:
+    """
+    Return the body of a request.
+
+    ``params["system"]`` leads the messages. Raises TypeError, ValueError or RecursionError for what JSON cannot carry.
+    """
+    messages = [{"role": entry.role, "content": entry.content} for entry in entries]
+    system = params.get("system")
+    if system is not None:
+        if not isinstance(system, str):
+            raise TypeError("system is no text")
+        messages.insert(0, {"role": "system", "content": system})
+    body = {name: value for name, value in params.items() if name not in OWN_PARAMS}
+    body |= {
+        "model": settings.model,
+        "messages": messages,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    return msgspec.json.encode(body)
+
+
+class OpenAILane(ModelLane):
+    """Posts each stream as one request; one client session for each incarnation. Retries are the turn's."""
+
+    async def on_start(self) -> None:
+        """Open the client session; nothing is sent."""
+        settings = self._settings
+        self._url = settings.completions_url()
+        self._key = settings.key(os.environ)
+        self._lacks_key = settings.lacks_key(os.environ)
+        if self._lacks_key:
+            log.warning("backend.key_missing", lane=settings.name, variable=settings.api_key_env)
+        headers = {
+            "Accept": "text/event-stream",
+            # A server that compresses holds text back until its block is full.
+            "Accept-Encoding": "identity",
+            "Content-Type": "application/json",
+            "User-Agent": "turnkeep",
+        }
+        if self._key is not None:
+            headers["Authorization"] = f"Bearer {self._key.value}"
+        self._client = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=settings.keepalive_s),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers=headers,
+            response_class=CuttableResponse,
+            timeout=aiohttp.ClientTimeout(connect=settings.connect_timeout_s),
+        )
+        await super().on_start()
+
+    async def close(self) -> None:
+        """Close the client session and with it every connection."""
+        await self._client.close()
+
+    def open_stream(self, request: OpenStream) -> Stream:
+        """Return a stream under the idle watchdog."""
+        return Stream(request, self.ctx.system.clock, self._settings.idle_timeout_s)
+
+    async def serve(self, stream: Stream) -> None:
+        """Post the request and read the answer."""
+        if self._lacks_key:
+            stream.fail(failures.NO_KEY)
+            return
+        response = await self._post(stream)
+        if response is None:
+            return
+        try:
+            if response.status == 200 and response.content_type not in ("application/json", "text/html"):
+                await self._read(stream, response)
+            else:
+                await self._refused(stream, response)
+        finally:
+            response.close()
+
+    async def _post(self, stream: Stream) -> aiohttp.ClientResponse | None:
+        request = stream.request
+        try:
+            body = request_body(self._settings, request.entries, request.params)
+            data = body if len(body) <= INLINE_BODY_BYTES else io.BytesIO(body)
+            return await self._client.post(self._url, data=data, allow_redirects=False)
+        except (aiohttp.ClientError, OSError, TypeError, ValueError, RecursionError) as error:
+            self._fail(stream, failures.of_exception(error, armed=False), str(error))
+            return None
+
+    async def _read(self, stream: Stream, response: aiohttp.ClientResponse) -> None:
+        stream.heard()
+        stream.arm()
+        reading = Reading(
+            max_event_bytes=self._settings.max_event_bytes, finish_optional=self._settings.finish_optional
+        )
+        try:
+            async with asyncio.timeout(None) as trailing:
+                await self._pump(stream, response, reading, trailing)
+        except (aiohttp.ClientError, OSError) as error:
+            # After the finish reason these are a clean end, and the reading says so.
+            reading.broke(failures.of_exception(error, armed=True))
+        if reading.failure is not None:
+            self._fail(stream, reading.failure, reading.error.message if reading.error else "")
+        else:
+            stream.finish(reading.finish_reason, reading.usage)
+        if reading.done:
+            await self._keep_connection(response)
+
+    async def _pump(
+        self, stream: Stream, response: aiohttp.ClientResponse, reading: Reading, trailing: asyncio.Timeout
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        while reading.progress is not Progress.CLOSED:
+            data = await response.content.readany()
+            stream.heard()
+            for piece in reading.feed(data) if data else reading.end():
+                stream.delta(text=piece.text, reasoning=piece.reasoning)
+            if reading.progress is Progress.TRAILING and trailing.when() is None:
+                trailing.reschedule(loop.time() + self._settings.trailing_s)
+
+    async def _keep_connection(self, response: aiohttp.ClientResponse) -> None:
+        """Read to the end of the response, so that the next request saves a handshake."""
+        with contextlib.suppress(aiohttp.ClientError, OSError):
+            async with asyncio.timeout(self._settings.trailing_s):
+                await response.content.readany()
+
+    async def _refused(self, stream: Stream, response: aiohttp.ClientResponse) -> None:
+        body = bytearray()
+        with contextlib.suppress(aiohttp.ClientError, OSError):
+            async with asyncio.timeout(self._settings.trailing_s):
+                while len(body) < ERROR_BODY_BYTES:
+                    piece = await response.content.read(ERROR_BODY_BYTES - len(body))
+                    if not piece:
+                        break
+                    body += piece
+        # Not every server or proxy refuses with an error object; the words are looked at all the same.
+        error = decode_error(bytes(body))
+        refusal = error or BackendError(message=body.decode(errors="replace"))
+        if response.status != 200:
+            failure = failures.of_status(response.status, response.headers, refusal, self.ctx.wall())
+        else:
+            failure = failures.NOT_A_STREAM if error is None else failures.of_error(error)
+        self._fail(stream, failure, refusal.message)
+
+    def _fail(self, stream: Stream, failure: Failure, text: str) -> None:
+        stream.fail(failure)
+        if text:
+            log.debug(
+                "backend.error",
+                lane=self._settings.name,
+                error=failure.error_class,
+                text=redact(text, self._secrets()),
+            )
+
+    def _secrets(self) -> tuple[Secret, ...]:
+        return (self._key,) if self._key is not None else ()

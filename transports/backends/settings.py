@@ -1,0 +1,95 @@
+"""What a user may set about one model lane."""
+
+import enum
+from collections.abc import Mapping
+from urllib.parse import SplitResult, urlsplit
+
+import msgspec
+
+from actors.messages.secret import Secret
+
+
+class LaneKind(enum.StrEnum):
+    """What answers behind a lane."""
+
+    OPENAI = "openai"
+    """An HTTP server that speaks OpenAI's chat completions."""
+    ECHO = "echo"
+    """Nobody: it says what it was told, so that an installation without a model can be tried."""
+
+
+class LaneSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    One section of a lane; times in seconds.
+
+    Raises ValueError, or msgspec.ValidationError when decoded, with a text that says what to write instead.
+    """
+
+    name: str
+    kind: LaneKind = LaneKind.OPENAI
+    base_url: str | None = None
+    """Up to and including the version, for example ``http://127.0.0.1:11434/v1``."""
+    model: str = ""
+    """The backend's name of the model."""
+    api_key_env: str | None = None
+    """The name of the environment variable that holds the key; it is read when the lane starts."""
+    api_key: Secret | None = None
+    idle_timeout_s: float = 60.0
+    """The watchdog: no byte for that long is the death of a stream."""
+    connect_timeout_s: float = 10.0
+    """Name resolution and TLS included."""
+    trailing_s: float = 5.0
+    """How long the rest is waited for once the outcome is known: usage and the end mark, or the text of an error."""
+    keepalive_s: float = 4.0
+    """How long an idle connection is kept. Common servers close theirs after 5."""
+    max_streams: int = 100
+    """Streams at once; one more is refused as rate limited."""
+    max_event_bytes: int = 1 << 20
+    """The longest event of a stream that is accepted."""
+    finish_optional: bool = False
+    """Whether an orderly end without a finish reason is an end like any other."""
+    echo_delay_s: float = 0.02
+    """The echo's pause after each word; 0 answers without any."""
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise ValueError("name is empty; write a short word by which people choose the lane")
+        if self.kind is LaneKind.OPENAI:
+            self._check_backend()
+
+    def _check_backend(self) -> None:
+        if not self.model:
+            raise ValueError(f"model of lane {self.name} is missing; write the backend's name of the model")
+        if self.base_url is None:
+            raise ValueError(f"base_url of lane {self.name} is missing; write the backend's URL up to /v1")
+        parts = self._url()
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"base_url of lane {self.name} is no http:// or https:// URL")
+        if "@" in parts.netloc and (self.api_key is not None or self.api_key_env is not None):
+            raise ValueError(f"lane {self.name} has a key and a password in its base_url; keep one of them")
+
+    def _url(self) -> SplitResult:
+        return urlsplit(self.base_url or "")
+
+    def completions_url(self) -> str:
+        """Return where requests are posted; a query of ``base_url`` stays at the end."""
+        parts = self._url()
+        return parts._replace(path=parts.path.rstrip("/") + "/chat/completions", fragment="").geturl()
+
+    def shown_url(self) -> str | None:
+        """Return ``base_url`` without what may be secret in it (REL-6)."""
+        if self.base_url is None:
+            return None
+        parts = self._url()
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+
+    def key(self, environ: Mapping[str, str]) -> Secret | None:
+        """Return the API key, if one is set."""
+        if self.api_key is not None:
+            return self.api_key
+        value = environ.get(self.api_key_env, "").strip() if self.api_key_env is not None else ""
+        return Secret(value) if value else None
+
+    def lacks_key(self, environ: Mapping[str, str]) -> bool:
+        """Say whether the named environment variable does not hold the key that it should."""
+        return self.api_key_env is not None and self.key(environ) is None
