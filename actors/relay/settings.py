@@ -11,8 +11,6 @@ class RelaySettings(msgspec.Struct, frozen=True, kw_only=True):
     handshake_s: float = 30.0
     outbound_s: float = 30.0
     """How long an action's result is waited for."""
-    ping_s: float = 30.0
-    pong_s: float = 60.0
     disconnect_s: float = 5.0
     """The budget of a link's end: what is pending may be answered in it."""
     close_s: float = 1.0
@@ -26,8 +24,8 @@ class RelaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """Waits between tries: of a delivery that failed, of a settlement or an acceptance that the store did not take."""
     accept_window: int = 64
     """Messages of one socket that are being accepted at once; reading pauses beyond."""
-    accept_tries: int = 5
-    """A message whose handling fails that often is given up (RLY-14)."""
+    accept_retries: int = 5
+    """How often a message whose handling failed is tried again before it is given up (RLY-14)."""
     live_retry_s: float = 120.0
     """How long a message that its peer will not send again is kept while the store is away."""
     pending_max: int = 1000
