@@ -1,7 +1,6 @@
 """Which actor gets which ref: the one place where the tree is put together."""
 
 import os
-from functools import partial
 from importlib.metadata import version
 
 from actors.admin.admin import Admin
@@ -18,8 +17,9 @@ from bin.config import Config
 from storage import Database, Store
 from transports.backends import LaneKind, LaneSettings, lane
 from transports.front.admin import AdminSocket
-from transports.front.app import Edges, LaneRef
+from transports.front.edges import Edges, LaneRef
 from transports.front.front import Front
+from transports.front.listener import Listener
 from transports.relay.endpoint import RelayEndpoint
 
 STORE_BOUND = 100_000
@@ -44,6 +44,7 @@ class Composition:
         self._database = database
         self._daemon = daemon
         self._lanes = config.lane or (ECHO,)
+        self._listener = Listener(config.server.host, config.server.port)
         self._boot_id = system.new_id()
         self._started_at = system.clock.wall()
         self._started = system.clock.monotonic()
@@ -117,7 +118,7 @@ class Composition:
                 started_at=self._started_at,
                 started=self._started,
             ),
-            url=partial(getattr, self, "url", None),
+            url=lambda: self._listener.url,
         )
         return Admin(edges=edges, settings=self._config.admin)
 
@@ -131,11 +132,23 @@ class Composition:
                 LaneRef(name=entry.name, ref=self._at(f"/lanes/{entry.name}"), model=entry.model)
                 for entry in self._lanes
             ),
-            relay_endpoint=RelayEndpoint(),
-            admin_endpoint=AdminSocket(),
+            relay_endpoint=RelayEndpoint(
+                self._system,
+                store=self._at("/store"),
+                relays=self._at("/relays"),
+                sessions=self._at("/sessions"),
+                settings=self._config.relay,
+            ),
+            admin_endpoint=AdminSocket(
+                system=self._system,
+                admin=self._at("/admin"),
+                store=self._at("/store"),
+                events=self._at("/events"),
+                settings=self._config.admin_socket,
+            ),
             settings=self._config.server,
         )
-        return Front(edges)
+        return Front(edges, self._listener)
 
     def _at(self, path: str) -> Ref:
         ref = self._system.find(path)

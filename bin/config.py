@@ -20,6 +20,7 @@ from actors.relay.settings import RelaySettings
 from actors.session.settings import SessionSettings
 from actors.turn.settings import TurnSettings
 from transports.backends.settings import LaneSettings
+from transports.front.admin_settings import AdminSocketSettings
 from transports.front.settings import FrontSettings
 
 
@@ -56,6 +57,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     relay: RelaySettings = RelaySettings()
     events: EventSettings = EventSettings()
     admin: AdminSettings = AdminSettings()
+    admin_socket: AdminSocketSettings = AdminSocketSettings()
     shutdown: ShutdownSettings = ShutdownSettings()
     log: LogSettings = LogSettings()
     console: tuple[ConsoleSettings, ...] = (ConsoleSettings(platform="console"),)

@@ -67,11 +67,15 @@ def _parser() -> argparse.ArgumentParser:
         choices=("serve", "check-config", "version"),
         help="serve (default): run in the foreground; check-config: show the effective settings and their sources",
     )
-    parser.add_argument("--config", type=Path, metavar="FILE", help="TOML; every key optional (TURNKEEP_CONFIG)")
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="TOML; every key optional (TURNKEEP_CONFIG)"
+    )
     parser.add_argument("--data-dir", metavar="DIR", help="where everything is kept (TURNKEEP_DATA_DIR)")
     parser.add_argument("--host", help="address to listen on (127.0.0.1)")
     parser.add_argument("--port", type=int, help="port to listen on (7340); 0: any free one")
-    parser.add_argument("--ready-file", type=Path, metavar="FILE", help="write {url, pid, data_dir} there when ready")
+    parser.add_argument(
+        "--ready-file", type=Path, metavar="FILE", help="write {url, pid, data_dir} there when ready"
+    )
     return parser
 
 
@@ -235,5 +239,3 @@ def _log_to_stderr(settings: LogSettings) -> None:
 def _complain(text: str, code: int) -> int:
     print(f"turnkeepd: {text}", file=sys.stderr)
     return code
-
-

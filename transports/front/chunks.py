@@ -1,0 +1,100 @@
+"""The bodies of chat completions, whole and in chunks (API-15): pure."""
+
+from typing import Any
+
+import msgspec
+
+from transports.front.errors import error_object
+
+encode = msgspec.json.Encoder().encode
+
+KEEPALIVE = b": keepalive\n\n"
+DONE = b"data: [DONE]\n\n"
+MAX_TEXT = 8192
+"""Characters of one chunk: escaped to their longest form they stay under 64 KiB."""
+
+
+class Chunks:
+    """The chunks of one stream: one id, one creation time, one model."""
+
+    def __init__(self, completion_id: str, created: int, model: str) -> None:
+        self._head = {
+            "id": completion_id,
+            "object": "chat.completion.chunk",
+            "created": created,
+            "model": model,
+        }
+        opened = encode({**self._head, "choices": []}).removesuffix(b"]}")
+        # A content chunk is the hot one: all but its text is the same each time.
+        self._before = b"data: " + opened + b'{"index":0,"delta":{"content":'
+        self._after = b'},"finish_reason":null}]}\n\n'
+
+    def role(self) -> bytes:
+        """Return the first chunk."""
+        return self._choice({"role": "assistant", "content": ""}, None)
+
+    def content(self, text: str) -> bytes:
+        """Return the chunks of a piece of text: one, unless it is long."""
+        if len(text) <= MAX_TEXT:
+            return self._before + encode(text) + self._after
+        return b"".join(self.content(text[at : at + MAX_TEXT]) for at in range(0, len(text), MAX_TEXT))
+
+    def finish(self, reason: str) -> bytes:
+        """Return the last chunk of a good stream."""
+        return self._choice({}, reason)
+
+    def usage(self, usage: dict[str, int] | None) -> bytes:
+        """Return the chunk without choices that a client gets who asked for it."""
+        return _event({**self._head, "choices": [], "usage": usage_object(usage)})
+
+    def failure(self, message: str, code: str, session_id: str, *, partial: bool, hermes: bool) -> bytes:
+        """Return the last chunk of a stream that failed (API-14)."""
+        chunk: dict[str, Any] = {
+            **self._head,
+            "choices": [{"index": 0, "delta": {}, "finish_reason": "error"}],
+            "error": error_object(message, 500, code, session_id=session_id),
+        }
+        if hermes:
+            chunk["hermes"] = {"failed": True, "completed": False, "partial": partial, "error_code": code}
+        return _event(chunk)
+
+    def _choice(self, delta: dict[str, str], reason: str | None) -> bytes:
+        return _event({**self._head, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})
+
+
+def whole(
+    completion_id: str, created: int, model: str, text: str, reason: str, usage: dict[str, int] | None
+) -> bytes:
+    """Return the body of a buffered answer."""
+    return encode(
+        {
+            "id": completion_id,
+            "object": "chat.completion",
+            "created": created,
+            "model": model,
+            "choices": [
+                {
+                    "index": 0,
+                    "message": {"role": "assistant", "content": text},
+                    "finish_reason": reason,
+                    "logprobs": None,
+                }
+            ],
+            "usage": usage_object(usage),
+        }
+    )
+
+
+def usage_object(usage: dict[str, int] | None) -> dict[str, int]:
+    """Return the three numbers that clients expect; 0 where the backend told none."""
+    known = usage or {}
+    prompt, completion = known.get("prompt_tokens", 0), known.get("completion_tokens", 0)
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": known.get("total_tokens", prompt + completion),
+    }
+
+
+def _event(chunk: dict[str, Any]) -> bytes:
+    return b"data: " + encode(chunk) + b"\n\n"

@@ -1,0 +1,39 @@
+"""What the server's routes reach."""
+
+from typing import Any
+
+import msgspec
+
+from actors.runtime import Budget, Ref, System
+from transports.front.settings import FrontSettings
+
+
+class LaneRef(msgspec.Struct, frozen=True, kw_only=True):
+    """A model lane as clients choose it: by its name, or by its backend's name of the model."""
+
+    name: str
+    ref: Ref
+    model: str
+
+
+class Admission(msgspec.Struct):
+    """Whether new turns are taken; only the front's actor closes it."""
+
+    open: bool = True
+
+
+class Edges(msgspec.Struct, frozen=True, kw_only=True):
+    """The actors that requests become messages for, and the WebSocket endpoints that others wrote."""
+
+    system: System
+    store: Ref
+    sessions: Ref
+    lanes: tuple[LaneRef, ...]
+    relay_endpoint: Any
+    admin_endpoint: Any
+    settings: FrontSettings
+    admission: Admission = msgspec.field(default_factory=Admission)
+
+    def within(self, seconds: float) -> Budget:
+        """Return a new budget."""
+        return Budget.of(self.system.clock, seconds)

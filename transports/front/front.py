@@ -1,0 +1,99 @@
+"""/front: runs the HTTP and WebSocket server on the actors' own loop."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import uvicorn
+
+from actors.messages.front import FrontAddress, FrontInfo, StopAdmission
+from actors.messages.lifecycle import DownReason
+from actors.runtime import Actor
+from transports.front.app import build_app
+from transports.front.edges import Edges
+from transports.front.listener import Listener
+from transports.front.settings import FrontSettings
+
+
+class Server(uvicorn.Server):
+    """uvicorn without its signal handlers, which are the daemon's, and with an event for being ready."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = asyncio.Event()
+        self.ended = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals alone."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start serving, and say so."""
+        await super().startup(sockets)
+        self.ready.set()
+
+
+class Front(Actor):
+    """Its crash cuts every connection; clients and peers come back to the same port."""
+
+    kind = "front"
+
+    def __init__(self, edges: Edges, listener: Listener) -> None:
+        self._edges = edges
+        self._listener = listener
+        self._server: Server | None = None
+
+    async def on_start(self) -> None:
+        """Listen. Raises ConfigError if the address cannot be had."""
+        listening = self._listener.open()
+        self._server = Server(_config(build_app(self._edges), self._edges.settings))
+        self.ctx.run(self._serve(self._server, listening), "serve")
+        await self._server.ready.wait()
+
+    async def on_receive(self, message: Any) -> Any:
+        """Tell where it is; stop admission."""
+        match message:
+            case FrontInfo():
+                return FrontAddress(
+                    url=self._listener.url or "", host=self._listener.host, port=self._listener.port
+                )
+            case StopAdmission():
+                self._edges.admission.open = False
+        return None
+
+    async def on_stop(self, reason: DownReason) -> None:
+        """Close the listener, let open responses end, then cut what is left."""
+        if self._server is not None:
+            self._server.should_exit = True
+            await self._server.ended.wait()
+
+    async def _serve(self, server: Server, listening: socket.socket) -> None:
+        try:
+            await server.serve(sockets=[listening])
+        finally:
+            for listener in getattr(server, "servers", []):
+                listener.close()
+            listening.close()
+            server.ended.set()
+
+
+def _config(app: Any, settings: FrontSettings) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http="httptools",
+        ws="websockets-sansio",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        ws_max_size=settings.max_ws_bytes,
+        ws_ping_interval=settings.ping_s,
+        ws_ping_timeout=settings.pong_s,
+        # Frames are short, and a compressor a connection costs more than it saves on a local link.
+        ws_per_message_deflate=False,
+        timeout_keep_alive=settings.keep_alive_s,
+        timeout_graceful_shutdown=settings.stop_s,
+    )

@@ -1,0 +1,35 @@
+"""Whether new turns would be taken: each dependency asked within a bound, the answer kept for a moment."""
+
+from actors.exceptions import TurnkeepError
+from actors.messages.store import LastEventSeq
+from transports.front.edges import Edges
+
+
+class Readiness:
+    """The state behind /readyz."""
+
+    def __init__(self, edges: Edges) -> None:
+        self._edges = edges
+        self._known: tuple[str, ...] = ()
+        self._known_until = float("-inf")
+
+    async def failing(self) -> list[str]:
+        """Return the names of the dependencies that fail now."""
+        now = self._edges.system.clock.monotonic()
+        if now >= self._known_until:
+            self._known = await self._check()
+            self._known_until = self._edges.system.clock.monotonic() + self._edges.settings.ready_check_s
+        # Draining is said at once, not a second later.
+        return [*self._known, *(() if self._edges.admission.open else ("draining",))]
+
+    async def _check(self) -> tuple[str, ...]:
+        failing: list[str] = []
+        try:
+            await self._edges.store.ask(
+                LastEventSeq(), self._edges.within(self._edges.settings.ready_check_s)
+            )
+        except TurnkeepError:
+            failing.append("store")
+        if not self._edges.lanes:
+            failing.append("lanes")
+        return tuple(failing)
