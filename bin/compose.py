@@ -133,7 +133,7 @@ class Composition:
                 for entry in self._lanes
             ),
             relay_endpoint=RelayEndpoint(
-                self._system,
+                system=self._system,
                 store=self._at("/store"),
                 relays=self._at("/relays"),
                 sessions=self._at("/sessions"),

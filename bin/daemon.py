@@ -22,6 +22,7 @@ import structlog
 
 from actors.exceptions import ConfigError, DataDirLocked, RuntimeFault, SchemaTooNew, StartFailed, StoreFault
 from actors.messages.admin import ShutdownAsked
+from actors.messages.base import ControlRequest
 from actors.messages.front import FrontInfo, StopAdmission
 from actors.messages.lifecycle import Down, StopStatus
 from actors.messages.relay import DrainRelays
@@ -140,11 +141,12 @@ async def _stop(system: System, root: Ref, config: Config) -> int:
     """Stop admission, drain, stop the tree: one budget for all (ADM-12)."""
     budget = Budget.of(system.clock, config.shutdown.budget_s)
     share = config.shutdown.drain_share
-    for path, message, left in (
+    steps: tuple[tuple[str, ControlRequest[Any], Budget], ...] = (
         ("/front", StopAdmission(), budget),
         ("/sessions", DrainSessions(), budget.share(share)),
         ("/relays", DrainRelays(), budget.share(share)),
-    ):
+    )
+    for path, message, left in steps:
         ref = system.find(path)
         if ref is not None:
             try:
