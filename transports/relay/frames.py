@@ -222,6 +222,8 @@ def _look_closer(data: bytes) -> Frame | Unknown | Rejected:
 
 def _mend(data: bytes) -> bytes:
     """Replace escapes of single surrogates, which stand for no character."""
+    if rb"\u" not in data:
+        return data
     return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], data)
 
 
