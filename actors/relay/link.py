@@ -20,8 +20,9 @@ from actors.messages.link import (
 )
 from actors.messages.relay import DescribePlatform, InterruptSession, LinkInfo, PerformAction, Result
 from actors.messages.rows import PeerRole, PeerRow
-from actors.relay import link_decisions as decisions
+from actors.relay import link_state as states
 from actors.relay import results
+from actors.relay.link_decisions import HANDSHAKE_TIMER, step
 from actors.relay.settings import RelaySettings
 from actors.runtime import DEFERRED, Actor, Address, Ref, Reply
 
@@ -46,7 +47,7 @@ class Link(Actor):
         relays: Ref,
         settings: RelaySettings,
     ) -> None:
-        self._state = decisions.State(peer=peer, role=role, link_gen=link_gen)
+        self._state = states.State(peer=peer, role=role, link_gen=link_gen)
         self._wire = wire
         self._owner = owner
         self._relays = relays
@@ -59,7 +60,7 @@ class Link(Actor):
 
     async def on_start(self) -> None:
         """Give the handshake its time."""
-        self.ctx.set_timer(decisions.HANDSHAKE_TIMER, self._settings.handshake_s, HandshakeTimedOut())
+        self.ctx.set_timer(HANDSHAKE_TIMER, self._settings.handshake_s, HandshakeTimedOut())
 
     async def on_receive(self, message: Any) -> Any:
         """Serve the owner, or hand what the socket said to the machine."""
@@ -96,7 +97,7 @@ class Link(Actor):
         request_id = f"{self._state.link_gen:016x}{self._requests:016x}"
         if reply is not None:
             self._askers[request_id] = reply
-        self._decide(decisions.SendAsked(request_id, message.action, message.platform, message.bot_id))
+        self._decide(states.SendAsked(request_id, message.action, message.platform, message.bot_id))
         return DEFERRED
 
     def _close(self, message: CloseLink) -> Any:
@@ -107,7 +108,7 @@ class Link(Actor):
             self._closers.append(reply)
         budget = self.ctx.budget or self.ctx.within(self._settings.disconnect_s)
         grace = max(0.0, budget.remaining() - self._settings.close_s)
-        self._decide(decisions.CloseAsked(message.code, message.reason, grace))
+        self._decide(states.CloseAsked(message.code, message.reason, grace))
         return DEFERRED
 
     def _describe(self) -> LinkInfo:
@@ -124,37 +125,37 @@ class Link(Actor):
 
     # What the machine decides
 
-    def _decide(self, event: decisions.Event) -> None:
+    def _decide(self, event: states.Event) -> None:
         before = self._state.phase
-        self._state, effects = decisions.step(self._state, event, self.ctx.now(), self._settings)
+        self._state, effects = step(self._state, event, self.ctx.now(), self._settings)
         if self._state.phase is not before:
             log.debug("link.phase", path=self.ctx.path, phase=self._state.phase.name.lower())
         for effect in effects:
             self._perform(effect)
 
-    def _perform(self, effect: decisions.Effect) -> None:
+    def _perform(self, effect: states.Effect) -> None:
         match effect:
-            case decisions.Write(message=message):
+            case states.Write(message=message):
                 self._tell(self._wire, message)
-            case decisions.Resolve(request_id=request_id, result=result):
+            case states.Resolve(request_id=request_id, result=result):
                 asker = self._askers.pop(request_id, None)
                 if asker is not None:
                     asker.set(result)
-            case decisions.ArmTimer(key=key, delay=delay, message=message):
+            case states.ArmTimer(key=key, delay=delay, message=message):
                 self.ctx.set_timer(key, delay, message)
-            case decisions.CancelTimer(key=key):
+            case states.CancelTimer(key=key):
                 self.ctx.cancel_timer(key)
-            case decisions.TellOwner(message=message):
+            case states.TellOwner(message=message):
                 self._tell(self._owner, message)
-            case decisions.Describe(platform=platform):
+            case states.Describe(platform=platform):
                 self._ask_descriptor(platform)
-            case decisions.Perform():
+            case states.Perform():
                 self._ask_performance(effect)
-            case decisions.Bury(message_type=message_type, reason=reason):
+            case states.Bury(message_type=message_type, reason=reason):
                 self.ctx.system.dead_letters.add(self.ctx.path, message_type, reason)
-            case decisions.Publish(kind=kind, data=data):
+            case states.Publish(kind=kind, data=data):
                 self.ctx.publish(kind, **data)
-            case decisions.End():
+            case states.End():
                 self.ctx.stop()
 
     def _ask_descriptor(self, platform: str) -> None:
@@ -166,7 +167,7 @@ class Link(Actor):
             lambda error: PlatformDescribed(platform=platform, descriptor=None),
         )
 
-    def _ask_performance(self, effect: decisions.Perform) -> None:
+    def _ask_performance(self, effect: states.Perform) -> None:
         request = PerformAction(
             gateway=self._state.peer.name,
             platform=effect.platform,

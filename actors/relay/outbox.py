@@ -83,9 +83,12 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         """
         The chats from which nothing is to be claimed.
 
-        Those of settlements are left out: the store serves in order, so a claim sees the outcomes that went before it.
+        The store serves in order, so a claim sees the outcomes that went before it. But one that makes a delivery pending
+        may be given to the store again, and must not meet a later attempt: until it is stored, its chat waits.
         """
-        return tuple({*(entry.delivery.chat for entry in self.sending.values()), *self.resting})
+        sending = (entry.delivery.chat for entry in self.sending.values())
+        pending = (entry.chat for entry in self.settling.values() if entry.state is DeliveryState.PENDING)
+        return tuple({*sending, *pending, *self.resting})
 
 
 # Events
@@ -375,8 +378,8 @@ def _settled(state: State, delivery_id: str) -> Step:
     if entry is None:
         return state, ()
     settling = {other: kept for other, kept in state.settling.items() if other != delivery_id}
-    # The claim that went right behind the first try has not seen an outcome that came later.
-    wanted = state.wanted or entry.failures > 0 or entry.advance
+    # The claim that went right behind the first try has not seen an outcome that came later, or a chat that waited.
+    wanted = state.wanted or entry.failures > 0 or entry.state is DeliveryState.PENDING
     return msgspec.structs.replace(state, settling=settling, wanted=wanted), ()
 
 

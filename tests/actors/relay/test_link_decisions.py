@@ -29,8 +29,9 @@ from actors.messages.link import (
 from actors.messages.relay import LinkUp
 from actors.messages.rows import PeerRole, PeerRow
 from actors.messages.secret import Secret
-from actors.relay import link_decisions as decisions
-from actors.relay.link_decisions import Bury, End, Resolve, State, TellOwner, Write, step
+from actors.relay import link_state as states
+from actors.relay.link_decisions import step
+from actors.relay.link_state import Bury, End, Resolve, State, TellOwner, Write
 from actors.relay.settings import RelaySettings
 
 SETTINGS = RelaySettings(pending_max=2)
@@ -71,7 +72,7 @@ def gateway(*events, **fields):
 
 
 def ask(request_id, op="send", platform="discord"):
-    return decisions.SendAsked(request_id, {**SEND, "op": op}, platform, None)
+    return states.SendAsked(request_id, {**SEND, "op": op}, platform, None)
 
 
 def act(request_id="g1", *, platform=None, bot_id=None, **metadata):
@@ -80,7 +81,7 @@ def act(request_id="g1", *, platform=None, bot_id=None, **metadata):
 
 
 def close(grace=0.0, code=1012):
-    return decisions.CloseAsked(code, "going down", grace)
+    return states.CloseAsked(code, "going down", grace)
 
 
 def written(effects):
@@ -118,7 +119,7 @@ def test_a_platform_described_again_replaces_the_first_description():
 
 def test_a_hello_is_answered_with_the_descriptor_and_completes_the_handshake():
     state, effects = run(start(PeerRole.GATEWAY), PeerHello(platform="discord", bot_id="b1"))
-    assert state.phase is LinkState.HANDSHAKE and effects == (decisions.Describe("discord"),)
+    assert state.phase is LinkState.HANDSHAKE and effects == (states.Describe("discord"),)
     state, effects = run(state, PlatformDescribed(platform="discord", descriptor=DISCORD))
     assert state.phase is LinkState.LIVE
     assert written(effects) == [WriteDescriptor(descriptor=DISCORD)]
@@ -155,7 +156,7 @@ def test_going_idle_is_acknowledged_and_the_gateway_is_served_on():
     state, effects = gateway(GoingIdleAsked())
     assert state.phase is LinkState.GOING_IDLE and written(effects) == [WriteGoingIdleAck()]
     _, effects = run(state, act())
-    assert effects == (decisions.Perform("g1", "discord", "b1", SEND),)
+    assert effects == (states.Perform("g1", "discord", "b1", SEND),)
 
 
 # Requests of ours
@@ -230,7 +231,7 @@ def test_pending_requests_are_bounded():
 
 def test_an_action_is_performed_as_the_session_default_and_answered_once():
     state, effects = gateway(act())
-    assert effects == (decisions.Perform("g1", "discord", "b1", SEND),)
+    assert effects == (states.Perform("g1", "discord", "b1", SEND),)
     state, effects = run(state, ActionPerformed(request_id="g1", result=OK))
     assert effects == (Write(WriteResult(request_id="g1", result=OK)),)
     assert run(state, ActionPerformed(request_id="g1", result=OK))[1] == ()
@@ -262,11 +263,11 @@ def test_an_identity_not_advertised_or_a_scope_not_owned_is_declined_uniformly(a
 )
 def test_an_owned_scope_and_an_advertised_identity_are_served(asked):
     _, effects = gateway(asked, scopes=("G1",))
-    assert isinstance(effects[0], decisions.Perform) and effects[0].bot_id == "b1"
+    assert isinstance(effects[0], states.Perform) and effects[0].bot_id == "b1"
 
 
 def test_a_peer_without_scopes_owns_all():
-    assert isinstance(gateway(act(scope_id="any"))[1][0], decisions.Perform)
+    assert isinstance(gateway(act(scope_id="any"))[1][0], states.Perform)
 
 
 def test_an_action_while_draining_is_answered_closed():
@@ -346,7 +347,7 @@ def walk():
     while frontier:
         state = frontier.pop()
         for event in EVENTS:
-            if isinstance(event, decisions.SendAsked) and event.request_id in state.pending:
+            if isinstance(event, states.SendAsked) and event.request_id in state.pending:
                 # The link numbers its requests: none comes twice.
                 continue
             new, effects = step(state, event, 100.0, SETTINGS)
@@ -374,9 +375,7 @@ def test_a_link_never_goes_back():
 
 def test_each_request_is_resolved_exactly_when_it_stops_being_pending():
     for state, event, new, effects in WALK:
-        before = set(state.pending) | (
-            {event.request_id} if isinstance(event, decisions.SendAsked) else set()
-        )
+        before = set(state.pending) | ({event.request_id} if isinstance(event, states.SendAsked) else set())
         answers = [effect.request_id for effect in effects if isinstance(effect, Resolve)]
         assert sorted(answers) == sorted(before - set(new.pending))
 
@@ -416,7 +415,7 @@ def test_an_action_is_answered_or_performed_or_the_link_is_closing():
             and state.phase < LinkState.CLOSING
         ):
             answers = [message for message in written(effects) if isinstance(message, WriteResult)]
-            performs = [effect for effect in effects if isinstance(effect, decisions.Perform)]
+            performs = [effect for effect in effects if isinstance(effect, states.Perform)]
             buried = [effect for effect in effects if isinstance(effect, Bury)]
             assert len(answers) + len(performs) + len(buried) == 1
 

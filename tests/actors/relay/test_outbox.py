@@ -107,7 +107,7 @@ def test_a_claim_whose_answer_was_lost_is_looked_for_and_given_back():
     assert effects == (ListAttempts(),)
     state, effects = run(state, outbox.AttemptsListed((row(),)))
     assert only(effects, Settle).settlement.state is DeliveryState.PENDING
-    assert only(effects, Claim) == Claim((), LIMIT - 1)
+    assert only(effects, Claim) == Claim(("c1",), LIMIT - 1)
 
 
 def test_what_a_crash_left_is_unknown_and_what_is_in_hand_is_not_touched():
@@ -181,13 +181,23 @@ def test_a_chat_rests_after_a_failure_and_others_go_on():
     state, effects = run(busy(sending(row(attempts=4))), outbox.PartAnswered("d1", {"success": False}))
     assert only(effects, RestChat) == RestChat("c1", 4)
     assert only(effects, Claim) == Claim(("c1",), LIMIT - 1)
-    state, _ = run(state, claimed(), outbox.Settled("d1"))
+    state, _ = run(state, claimed(), outbox.Settled("d1"), claimed())
     _, effects = run(state, outbox.ChatRested("c1"))
     assert effects == (Claim((), LIMIT),)
 
 
-def test_a_new_link_ends_all_rests():
+def test_a_chat_whose_failure_is_not_stored_yet_is_not_claimed_from():
+    # The outcome may be given to the store again: it must not meet the next attempt.
     state, _ = run(busy(sending(row())), outbox.PartAnswered("d1", {"success": False}), claimed())
+    state, effects = run(state, outbox.ChatRested("c1"))
+    assert only(effects, Claim).busy_chats == ("c1",)
+    _, effects = run(state, claimed(), outbox.Settled("d1"))
+    assert effects == (Claim((), LIMIT),)
+
+
+def test_a_new_link_ends_all_rests():
+    failed, _ = run(busy(sending(row())), outbox.PartAnswered("d1", {"success": False}), claimed())
+    state, _ = run(failed, outbox.Settled("d1"), claimed())
     state, effects = run(state, outbox.LinkRose())
     assert only(effects, outbox.EndRests).chats == {"c1"}
     assert only(effects, Claim).busy_chats == ()

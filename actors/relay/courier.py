@@ -1,0 +1,244 @@
+"""Performs what a peer's outbox decides: asks the store and the link, and turns their answers into its events."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import structlog
+
+from actors.backoff import Backoff
+from actors.exceptions import Refusal, RuntimeFault
+from actors.messages.descriptor import Descriptor
+from actors.messages.link import SendAction
+from actors.messages.relay import (
+    AttemptsRead,
+    ChatRested,
+    ClaimAgain,
+    DeliveriesClaimed,
+    DeliveryAdvanced,
+    DeliveryReady,
+    DeliverySettled,
+    PartAnswered,
+    SettleAgain,
+)
+from actors.messages.rows import DeliveryRow, DeliveryState, PeerRole, PeerRow
+from actors.messages.store import AdvanceDelivery, ClaimDeliveries, ListDeliveries, SettleDelivery
+from actors.relay import outbox, results
+from actors.relay.actions import send_to
+from actors.relay.link_decisions import bot_of
+from actors.relay.settings import RelaySettings
+from actors.relay.split import split
+from actors.runtime import Budget, Context, Ref
+
+log = structlog.get_logger("turnkeep.relay")
+
+ASK_TIMER = "ask"
+ALL_ATTEMPTS = 10_000
+"""More attempts than one peer can have under way."""
+
+
+class PeerLink(msgspec.Struct, frozen=True):
+    """A link as its peer knows it; ``descriptors`` once the handshake is done."""
+
+    ref: Ref
+    role: PeerRole
+    row: PeerRow
+    descriptors: tuple[Descriptor, ...] | None = None
+
+
+class Courier:
+    """The deliveries of one peer, within its actor. ``current`` tells the link that counts, if there is one."""
+
+    def __init__(
+        self,
+        ctx: Context,
+        name: str,
+        *,
+        store: Ref,
+        settings: RelaySettings,
+        current: Callable[[], PeerLink | None],
+    ) -> None:
+        self._ctx = ctx
+        self._name = name
+        self._store = store
+        self._settings = settings
+        self._current = current
+        self._backoff = Backoff(settings.retry_base_s, settings.retry_cap_s)
+        self._outbox = outbox.State()
+        # What an earlier incarnation left behind is settled first.
+        self.decide(outbox.MailCame())
+
+    def hear(self, message: Any) -> None:
+        """Take an answer, a timer or the news of a delivery; anything else is not for it."""
+        match message:
+            case DeliveryReady():
+                self.decide(outbox.MailCame())
+            case DeliveriesClaimed():
+                self._claimed(message)
+            case AttemptsRead(deliveries=deliveries) if deliveries is not None:
+                self.decide(outbox.AttemptsListed(deliveries))
+            case AttemptsRead():
+                self.decide(outbox.AskFailed(unknown=False))
+            case ClaimAgain():
+                self.decide(outbox.AskDue())
+            case PartAnswered(delivery_id=delivery_id, result=result):
+                self.decide(outbox.PartAnswered(delivery_id, result))
+            case DeliveryAdvanced(delivery_id=delivery_id):
+                self._store_outcome(delivery_id)
+            case DeliverySettled():
+                self._settled(message)
+            case SettleAgain(delivery_id=delivery_id):
+                self._store_settlement(delivery_id)
+            case ChatRested(chat=chat):
+                self.decide(outbox.ChatRested(chat))
+
+    def decide(self, event: outbox.Event) -> None:
+        """Let something happen to the deliveries."""
+        self._outbox, effects = outbox.step(self._outbox, event, self._settings.deliveries_max)
+        for effect in effects:
+            self._perform(effect)
+
+    def _perform(self, effect: outbox.Effect) -> None:
+        match effect:
+            case outbox.Claim(busy_chats=busy_chats, limit=limit):
+                self._claim(busy_chats, limit)
+            case outbox.ListAttempts():
+                self._list_attempts()
+            case outbox.AskLater(failures=failures):
+                self._ctx.set_timer(ASK_TIMER, self._delay(failures), ClaimAgain())
+            case outbox.SendPart():
+                self._send_part(effect)
+            case outbox.Advance(delivery_id=delivery_id, parts_done=parts_done):
+                advance = AdvanceDelivery(at=self._ctx.wall(), delivery_id=delivery_id, parts_done=parts_done)
+                self._store.ask(advance, self._store_budget())
+            case outbox.Settle(settlement=settlement):
+                self._settle(settlement)
+            case outbox.RestChat(chat=chat, attempts=attempts):
+                self._ctx.set_timer(f"rest:{chat}", self._delay(max(1, attempts)), ChatRested(chat=chat))
+            case outbox.EndRests(chats=chats):
+                for chat in chats:
+                    self._ctx.cancel_timer(f"rest:{chat}")
+
+    def _claim(self, busy_chats: tuple[str, ...], limit: int) -> None:
+        request = ClaimDeliveries(at=self._ctx.wall(), peer=self._name, busy_chats=busy_chats, limit=limit)
+        self._ctx.pipe(
+            self._store.ask(request, self._store_budget()),
+            lambda rows: DeliveriesClaimed(deliveries=rows, full=len(rows) >= limit),
+            lambda error: DeliveriesClaimed(deliveries=None, unknown=isinstance(error, RuntimeFault)),
+        )
+
+    def _claimed(self, message: DeliveriesClaimed) -> None:
+        if message.deliveries is None:
+            self.decide(outbox.AskFailed(message.unknown))
+            return
+        self.decide(outbox.Claimed(tuple(self._sending(row) for row in message.deliveries), message.full))
+
+    def _sending(self, row: DeliveryRow) -> outbox.Sending:
+        link = self._current()
+        descriptors = link.descriptors if link is not None and link.descriptors is not None else ()
+        descriptor = next((known for known in descriptors if known.platform == row.route.platform), None)
+        parts = split(row.content, descriptor) if descriptor is not None else ()
+        # A blank text has no parts, yet its outcome is to be seen.
+        parts = parts or (row.content,)
+        # Another link may count otherwise: then at least the last part is sent.
+        return outbox.Sending(delivery=row, parts=parts, done=min(row.parts_done, len(parts) - 1))
+
+    def _list_attempts(self) -> None:
+        request = ListDeliveries(states=(DeliveryState.ATTEMPTING,), peer=self._name, limit=ALL_ATTEMPTS)
+        self._ctx.pipe(
+            self._store.ask(request, self._store_budget()),
+            lambda rows: AttemptsRead(deliveries=rows),
+            lambda error: AttemptsRead(deliveries=None),
+        )
+
+    def _send_part(self, effect: outbox.SendPart) -> None:
+        delivery_id, route = effect.delivery.delivery_id, effect.delivery.route
+        link = self._current()
+        if link is None:
+            # Told, not decided at once: one decision must not nest in another.
+            self._ctx.ref.tell(PartAnswered(delivery_id=delivery_id, result=results.not_connected()))
+            return
+        request = SendAction(
+            action=send_to(route, effect.content, first=effect.index == 0),
+            platform=route.platform,
+            bot_id=bot_of(link.row, route.platform),
+        )
+        self._ctx.pipe(
+            link.ref.ask(request, send_budget(self._ctx, self._settings)),
+            lambda result: PartAnswered(delivery_id=delivery_id, result=result),
+            lambda error: PartAnswered(delivery_id=delivery_id, result=results.of_error(error)),
+        )
+
+    def _settle(self, settlement: outbox.Settlement) -> None:
+        delivery_id = settlement.delivery_id
+        if settlement.failures:
+            log.warning("relay.outcome_not_stored", peer=self._name, failures=settlement.failures)
+            self._ctx.set_timer(
+                f"settle:{delivery_id}",
+                self._delay(settlement.failures),
+                SettleAgain(delivery_id=delivery_id),
+            )
+            return
+        self._store_settlement(delivery_id)
+
+    def _store_settlement(self, delivery_id: str) -> None:
+        settlement = self._outbox.settling[delivery_id]
+        if not settlement.advance:
+            self._store_outcome(delivery_id)
+            return
+        request = AdvanceDelivery(
+            at=self._ctx.wall(), delivery_id=delivery_id, parts_done=settlement.parts_done
+        )
+        self._ctx.pipe(
+            self._store.ask(request, self._store_budget()),
+            lambda _: DeliveryAdvanced(delivery_id=delivery_id),
+            lambda error: self._not_stored(delivery_id, error),
+        )
+
+    def _store_outcome(self, delivery_id: str) -> None:
+        settlement = self._outbox.settling[delivery_id]
+        request = SettleDelivery(
+            at=self._ctx.wall(),
+            delivery_id=delivery_id,
+            state=settlement.state,
+            reason=settlement.reason,
+            message_id=settlement.message_id,
+        )
+        self._ctx.pipe(
+            self._store.ask(request, self._store_budget()),
+            lambda row: DeliverySettled(delivery_id=delivery_id, stored=True),
+            lambda error: self._not_stored(delivery_id, error),
+        )
+
+    def _not_stored(self, delivery_id: str, error: Exception) -> DeliverySettled:
+        if isinstance(error, Refusal):
+            # Somebody else has decided about it meanwhile; the store keeps what it has.
+            log.warning("relay.outcome_refused", peer=self._name, delivery_id=delivery_id, code=error.code)
+        return DeliverySettled(delivery_id=delivery_id, stored=isinstance(error, Refusal))
+
+    def _settled(self, message: DeliverySettled) -> None:
+        if not message.stored:
+            self.decide(outbox.SettleFailed(message.delivery_id))
+            return
+        settlement = self._outbox.settling.get(message.delivery_id)
+        if settlement is not None and settlement.state in (DeliveryState.UNKNOWN, DeliveryState.DEAD):
+            self._ctx.publish(
+                f"delivery.{settlement.state.value}",
+                peer=self._name,
+                delivery_id=message.delivery_id,
+                reason=settlement.reason,
+            )
+        self.decide(outbox.Settled(message.delivery_id))
+
+    # Budgets and waits
+
+    def _store_budget(self) -> Budget:
+        return self._ctx.within(self._settings.store_s)
+
+    def _delay(self, attempt: int) -> float:
+        return self._backoff.delay(attempt, self._ctx.system.random.random())
+
+
+def send_budget(ctx: Context, settings: RelaySettings) -> Budget:
+    """Return the budget for asking a link to send. It answers in outbound_s; the rest is for its mailbox."""
+    return ctx.within(settings.outbound_s + settings.disconnect_s)
