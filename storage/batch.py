@@ -1,14 +1,20 @@
 """One batch of requests as one transaction, run on the connection's thread."""
 
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from actors.exceptions import Conflict, Refusal
+from actors.exceptions import Conflict, Invalid, Refusal
 from actors.messages.store import Write
 from storage.families import Family
+
+UNSTORABLE = (OverflowError, UnicodeEncodeError, sqlite3.DataError)
+"""What a value of a request raises that no column can hold: a huge number, half a character, a huge text."""
+
+MISTAKES = (sqlite3.ProgrammingError, sqlite3.InterfaceError, sqlite3.NotSupportedError)
+"""Errors of one statement of ours, as opposed to those of the database."""
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -19,15 +25,15 @@ class Failure(msgspec.Struct, frozen=True):
 
 def run_batch(
     connection: sqlite3.Connection,
-    requests: list[Any],
+    requests: Sequence[Any],
     functions: Mapping[type, Family],
     pass_point: Callable[[str], None],
 ) -> list[Any]:
     """
     Carry out ``requests`` in order and commit once; return an outcome for each.
 
-    Each write has a savepoint of its own, so that a refusal undoes that write alone. Raises sqlite3.Error, with all
-    undone, if the database itself fails.
+    Each write has a savepoint of its own, so that a refusal undoes that write alone. A read sees the writes before it.
+    Raises sqlite3.Error, with all undone, if the database itself fails.
     """
     if not any(isinstance(request, Write) for request in requests):
         return [_carry_out(connection, request, functions) for request in requests]
@@ -42,11 +48,10 @@ def run_batch(
         pass_point("store.before_commit")
         connection.execute("COMMIT")
     except BaseException:
-        # A full disk may have rolled back by itself.
+        # SQLite has rolled back by itself after some faults.
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-    pass_point("store.after_commit")
     return outcomes
 
 
@@ -65,9 +70,13 @@ def _carry_out(connection: sqlite3.Connection, request: Any, functions: Mapping[
     except Refusal as refusal:
         return Failure(refusal)
     except sqlite3.IntegrityError as error:
-        return Failure(
-            Conflict(f"{type(request).__name__} contradicts what is stored ({error.sqlite_errorname})")
-        )
+        name = type(request).__name__
+        return Failure(Conflict(f"{name} contradicts what is stored ({error.sqlite_errorname})"))
+    except UNSTORABLE as error:
+        name = type(request).__name__
+        return Failure(Invalid(f"{name} holds a value that cannot be stored ({type(error).__name__})"))
+    except MISTAKES as error:
+        return Failure(error)
     except sqlite3.Error:
         raise
     except Exception as error:

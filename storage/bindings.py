@@ -5,14 +5,17 @@ import sqlite3
 from actors.messages.rows import Binding
 from actors.messages.store import FindBindings
 
+SELECT = (
+    "SELECT peer, scope, session_key, session_id, version FROM bindings WHERE peer = ? AND session_key = ?"
+)
+
 
 def find_bindings(connection: sqlite3.Connection, request: FindBindings) -> tuple[Binding, ...]:
     """See FindBindings."""
-    rows = connection.execute(
-        "SELECT * FROM bindings WHERE peer = ? AND session_key = ? AND (?3 IS NULL OR scope = ?3)",
-        (request.peer, request.session_key, request.scope),
-    )
-    return tuple(Binding(**row) for row in rows)
+    if request.scope is not None:
+        found = _in_scope(connection, request.peer, request.scope, request.session_key)
+        return (found,) if found is not None else ()
+    return _in_all_scopes(connection, request.peer, request.session_key)
 
 
 def resolve(
@@ -23,16 +26,12 @@ def resolve(
 
     A given scope is its own chat. An absent one is the chat's only one; with several, or none, its own.
     """
-    if scope is None:
-        found = find_bindings(connection, FindBindings(peer=peer, session_key=session_key))
-        if len(found) == 1:
-            return found[0].scope, found[0]
-        own = [binding for binding in found if binding.scope == ""]
-        return "", own[0] if own else None
-    row = connection.execute(
-        "SELECT * FROM bindings WHERE peer = ? AND session_key = ? AND scope = ?", (peer, session_key, scope)
-    ).fetchone()
-    return scope, Binding(**row) if row is not None else None
+    if scope:
+        return scope, _in_scope(connection, peer, scope, session_key)
+    found = _in_all_scopes(connection, peer, session_key)
+    if len(found) == 1:
+        return found[0].scope, found[0]
+    return "", next((binding for binding in found if binding.scope == ""), None)
 
 
 def bind(
@@ -46,7 +45,8 @@ def bind(
     """Point a chat at a session; False if the binding is no longer the one that was read."""
     if old is None:
         done = connection.execute(
-            "INSERT INTO bindings (peer, session_key, scope, session_id) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            "INSERT INTO bindings (peer, session_key, scope, session_id) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT DO NOTHING",
             (peer, session_key, scope, session_id),
         )
     else:
@@ -56,3 +56,13 @@ def bind(
             (session_id, peer, session_key, scope, old.version),
         )
     return done.rowcount == 1
+
+
+def _in_all_scopes(connection: sqlite3.Connection, peer: str, session_key: str) -> tuple[Binding, ...]:
+    rows = connection.execute(f"{SELECT} ORDER BY scope", (peer, session_key))
+    return tuple(Binding(**row) for row in rows)
+
+
+def _in_scope(connection: sqlite3.Connection, peer: str, scope: str, session_key: str) -> Binding | None:
+    row = connection.execute(f"{SELECT} AND scope = ?", (peer, session_key, scope)).fetchone()
+    return Binding(**row) if row is not None else None

@@ -9,11 +9,15 @@ import aiosqlite
 
 T = TypeVar("T")
 
+STATEMENTS = 256
+"""More than the store has texts of SQL, so that each is compiled once."""
+
 PRAGMAS = (
     "PRAGMA journal_mode = WAL",
+    # In WAL mode only this makes a commit survive a loss of power.
     "PRAGMA synchronous = FULL",
     "PRAGMA foreign_keys = ON",
-    "PRAGMA busy_timeout = 2000",
+    # A burst may leave a large log behind; it is cut back to this at the next checkpoint.
     "PRAGMA journal_size_limit = 67108864",
 )
 
@@ -22,23 +26,41 @@ class Connection(aiosqlite.Connection):
     """
     aiosqlite's connection with one verb more: run a function on its thread.
 
-    A batch of a hundred statements costs one hop to the thread and back instead of a hundred.
+    A batch of a hundred statements costs one hop to the thread and back instead of a hundred; no other statement gets
+    between those of a batch. Cancelling the wait does not stop the work.
     """
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run ``work`` on the connection's thread; raise what it raises."""
+        # aiosqlite has no public way to run more than one statement a hop.
         result: T = await self._execute(work, self._conn)  # type: ignore[no-untyped-call]  # untyped upstream
         return result
 
 
-def make_connection(path: Path) -> Connection:
-    """Return a connection to be awaited; it opens on its own thread. Transactions are explicit."""
+async def open_connection(path: Path, busy_s: float) -> Connection:
+    """Return an open connection, on a thread of its own. Transactions are explicit. Raises sqlite3.Error."""
 
     def connect() -> sqlite3.Connection:
-        connection = sqlite3.connect(path, isolation_level=None, cached_statements=256)
-        connection.row_factory = sqlite3.Row
-        for pragma in PRAGMAS:
-            connection.execute(pragma)
-        return connection
+        return sqlite3.connect(path, timeout=busy_s, isolation_level=None, cached_statements=STATEMENTS)
 
-    return Connection(connect, iter_chunk_size=64)
+    connection = Connection(connect, iter_chunk_size=64)
+    # A store that was killed cannot close it; its thread must not keep the process from ending.
+    connection._thread.daemon = True
+    try:
+        await connection
+    except BaseException:
+        # Its thread still tells the loop that it ends, and must not find the loop closed.
+        connection._thread.join()
+        raise
+    try:
+        await connection.run(_set_up)
+    except BaseException:
+        await connection.close()
+        raise
+    return connection
+
+
+def _set_up(raw: sqlite3.Connection) -> None:
+    raw.row_factory = sqlite3.Row
+    for pragma in PRAGMAS:
+        raw.execute(pragma)

@@ -18,18 +18,49 @@ from storage.columns import Column, encode
 ROUTE = Column.of(Route)
 
 CLAIMABLE = """
-SELECT d.* FROM deliveries d
-WHERE d.peer = ? AND d.state = 'pending' AND NOT EXISTS (
-    SELECT 1 FROM deliveries o
-    WHERE o.peer = d.peer AND o.chat = d.chat AND o.state IN ('pending', 'attempting')
-        AND (o.seq < d.seq OR o.state = 'attempting'))
-ORDER BY d.seq LIMIT ?
+WITH RECURSIVE chats (chat) AS (
+    SELECT min(chat) FROM deliveries WHERE settled_at IS NULL AND state = 'pending' AND peer = ?1
+    UNION ALL
+    SELECT (
+        SELECT min(chat) FROM deliveries
+        WHERE settled_at IS NULL AND state = 'pending' AND peer = ?1 AND chat > chats.chat
+    )
+    FROM chats WHERE chats.chat IS NOT NULL
+)
+SELECT chat, (
+    SELECT min(seq) FROM deliveries
+    WHERE settled_at IS NULL AND state = 'pending' AND peer = ?1 AND chat = chats.chat
+) AS seq
+FROM chats
+WHERE chat IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM deliveries
+    WHERE settled_at IS NULL AND state = 'attempting' AND peer = ?1 AND chat = chats.chat
+)
+ORDER BY seq
 """
+"""
+The oldest pending delivery of each chat. It jumps from chat to chat along the index, so that a chat with ten thousand
+of them costs as much as one with a single one.
+"""
+
+LEAVES = {
+    DeliveryState.PENDING: {DeliveryState.DEAD},
+    DeliveryState.ATTEMPTING: {
+        DeliveryState.PENDING,
+        DeliveryState.UNKNOWN,
+        DeliveryState.DELIVERED,
+        DeliveryState.DEAD,
+    },
+    DeliveryState.UNKNOWN: {DeliveryState.PENDING, DeliveryState.DELIVERED, DeliveryState.DEAD},
+    DeliveryState.DELIVERED: set(),
+    DeliveryState.DEAD: set(),
+}
+"""Which states a settlement may lead to from each."""
 
 
 def chat_of(route: Route) -> str:
     """Return the chat in which a route's deliveries keep their order."""
-    return "\x1f".join((route.platform, route.scope_id or "", route.chat_id, route.thread_id or ""))
+    return ":".join((route.platform, route.scope_id or "", route.chat_id))
 
 
 def delivery_row(row: sqlite3.Row) -> DeliveryRow:
@@ -76,38 +107,44 @@ def put_delivery(connection: sqlite3.Connection, request: PutDelivery) -> Delive
 
 def claim_deliveries(connection: sqlite3.Connection, request: ClaimDeliveries) -> tuple[DeliveryRow, ...]:
     """See ClaimDeliveries."""
-    rows = connection.execute(CLAIMABLE, (request.peer, request.limit + len(request.busy_chats))).fetchall()
-    claimed = [row for row in rows if row["chat"] not in request.busy_chats][: request.limit]
-    connection.executemany(
-        "UPDATE deliveries SET state = 'attempting', attempts = attempts + 1 WHERE seq = ?",
-        [(row["seq"],) for row in claimed],
+    busy = frozenset(request.busy_chats)
+    found = connection.execute(CLAIMABLE, (request.peer,)).fetchall()
+    claimed = [row["seq"] for row in found if row["chat"] not in busy][: request.limit]
+    return tuple(_claim(connection, seq) for seq in claimed)
+
+
+def _claim(connection: sqlite3.Connection, seq: int) -> DeliveryRow:
+    connection.execute(
+        "UPDATE deliveries SET state = 'attempting', attempts = attempts + 1, reason = NULL WHERE seq = ?",
+        (seq,),
     )
-    return tuple(_get(connection, row["delivery_id"]) for row in claimed)
+    return delivery_row(connection.execute("SELECT * FROM deliveries WHERE seq = ?", (seq,)).fetchone())
 
 
 def advance_delivery(connection: sqlite3.Connection, request: AdvanceDelivery) -> None:
     """See AdvanceDelivery."""
     connection.execute(
-        "UPDATE deliveries SET parts_done = ? WHERE delivery_id = ? AND state = 'attempting'",
-        (request.parts_done, request.delivery_id),
+        "UPDATE deliveries SET parts_done = ? WHERE delivery_id = ? AND state = 'attempting' AND parts_done < ?",
+        (request.parts_done, request.delivery_id, request.parts_done),
     )
 
 
 def settle_delivery(connection: sqlite3.Connection, request: SettleDelivery) -> DeliveryRow:
     """See SettleDelivery."""
     row = _get(connection, request.delivery_id)
-    if row.state is not DeliveryState.ATTEMPTING:
-        if row.state is request.state:
-            return row
+    if request.attempt is not None and request.attempt != row.attempts:
+        raise Conflict(f"delivery {request.delivery_id} has been claimed again")
+    if row.state is request.state:
+        return row
+    if request.state not in LEAVES[row.state]:
         raise Conflict(f"delivery {request.delivery_id} is {row.state}")
-    settled = request.state is not DeliveryState.PENDING
     connection.execute(
         "UPDATE deliveries SET state = ?, reason = ?, message_id = ?, settled_at = ? WHERE delivery_id = ?",
         (
             request.state,
             request.reason,
             request.message_id,
-            request.at if settled else None,
+            None if request.state is DeliveryState.PENDING else request.at,
             request.delivery_id,
         ),
     )
@@ -121,6 +158,41 @@ def lose_attempts(connection: sqlite3.Connection, request: LoseAttempts) -> int:
         (request.at,),
     )
     return done.rowcount
+
+
+def expire(
+    connection: sqlite3.Connection, *, pending_before: float, unknown_before: float, at: float, limit: int
+) -> tuple[DeliveryRow, ...]:
+    """
+    Give up what has waited for too long: of the oldest ``limit`` pending and unknown ones each. Return the dead.
+
+    Nothing is dropped: a dead delivery stays to be seen, with its reason.
+    """
+    expired = _overdue(connection, DeliveryState.PENDING, "created_at", pending_before, limit)
+    unseen = _overdue(connection, DeliveryState.UNKNOWN, "settled_at", unknown_before, limit)
+    return tuple(
+        _bury(connection, seq, reason, at)
+        for seqs, reason in ((expired, "expired"), (unseen, "outcome_unknown"))
+        for seq in seqs
+    )
+
+
+def _overdue(
+    connection: sqlite3.Connection, state: DeliveryState, column: str, before: float, limit: int
+) -> list[int]:
+    rows = connection.execute(
+        f"SELECT seq FROM (SELECT seq, {column} FROM deliveries WHERE state = ? ORDER BY seq LIMIT ?)"
+        f" WHERE {column} < ?",
+        (state, limit, before),
+    )
+    return [row["seq"] for row in rows]
+
+
+def _bury(connection: sqlite3.Connection, seq: int, reason: str, at: float) -> DeliveryRow:
+    connection.execute(
+        "UPDATE deliveries SET state = 'dead', reason = ?, settled_at = ? WHERE seq = ?", (reason, at, seq)
+    )
+    return delivery_row(connection.execute("SELECT * FROM deliveries WHERE seq = ?", (seq,)).fetchone())
 
 
 def list_deliveries(connection: sqlite3.Connection, request: ListDeliveries) -> tuple[DeliveryRow, ...]:
@@ -142,7 +214,9 @@ def list_deliveries(connection: sqlite3.Connection, request: ListDeliveries) -> 
 
 def peers_with_deliveries(connection: sqlite3.Connection, request: PeersWithDeliveries) -> tuple[str, ...]:
     """See PeersWithDeliveries."""
-    rows = connection.execute("SELECT DISTINCT peer FROM deliveries WHERE state = 'pending' ORDER BY peer")
+    rows = connection.execute(
+        "SELECT DISTINCT peer FROM deliveries WHERE settled_at IS NULL AND state = 'pending' ORDER BY peer"
+    )
     return tuple(row["peer"] for row in rows)
 
 

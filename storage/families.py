@@ -2,38 +2,41 @@
 
 import sqlite3
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from actors.messages import store as requests
-from storage import bindings, deliveries, events, history, inbox, keys, sessions, turns
+from storage import acceptance, bindings, chats, deliveries, events, history, inbox, keys, sessions, turns
 from storage.peers import Peers
 from storage.retention import Retain, retain
 from storage.seal import Seal
+from storage.settings import RetentionSettings
 
 Family = Callable[[sqlite3.Connection, Any], Any]
+"""Serves one type of request inside a transaction. It raises a Refusal to say no; then nothing of it is kept."""
 
 
-def families(seal: Seal) -> Mapping[type, Family]:
+def families(seal: Seal, history_rows: int, retention: RetentionSettings) -> Mapping[type, Family]:
     """Return the function of each request type."""
     peers = Peers(seal)
     return {
-        requests.AcceptMessage: inbox.accept_message,
-        requests.RotateChat: inbox.rotate_chat,
+        requests.AcceptMessage: acceptance.accept_message,
+        requests.RotateChat: acceptance.rotate_chat,
         requests.RequeueMessage: inbox.requeue_message,
         requests.BuryMessage: inbox.bury_message,
         requests.SessionsWithMail: inbox.sessions_with_mail,
-        requests.TakeTurn: turns.take_turn,
+        requests.TakeTurn: partial(turns.take_turn, history_rows=history_rows),
         requests.FlushPartial: turns.flush_partial,
         requests.EndTurn: turns.end_turn,
         requests.GetTurn: turns.get_turn,
         requests.ListTurns: turns.list_turns,
         requests.Unfinished: turns.unfinished,
-        requests.OpenSession: sessions.open_session,
+        requests.OpenSession: chats.open_session,
         requests.GetSession: sessions.get_session,
         requests.ListSessions: sessions.list_sessions,
         requests.FindBindings: bindings.find_bindings,
         requests.ReadHistory: history.read_history,
-        requests.PostToChat: history.post_to_chat,
+        requests.PostToChat: chats.post_to_chat,
         requests.EditPost: history.edit_post,
         requests.PutDelivery: deliveries.put_delivery,
         requests.ClaimDeliveries: deliveries.claim_deliveries,
@@ -56,5 +59,5 @@ def families(seal: Seal) -> Mapping[type, Family]:
         requests.AppendEvents: events.append_events,
         requests.LastEventSeq: events.last_event_seq,
         requests.ReadEvents: events.read_events,
-        Retain: retain,
+        Retain: partial(retain, settings=retention),
     }

@@ -1,10 +1,36 @@
 """History: what was said in a session, by whom."""
 
 import sqlite3
+from collections.abc import Iterable
 
-from actors.messages.rows import Entry, HistoryKind, HistoryRow, SessionKind
-from actors.messages.store import EditPost, PostToChat, ReadHistory
-from storage.sessions import session_of_chat
+import msgspec
+
+from actors.messages.rows import Entry, HistoryKind, HistoryRow
+from actors.messages.store import EditPost, ReadHistory
+from storage.columns import Column
+
+CONVERSATION = """
+SELECT json_group_array(json_object('seq', seq, 'role', role, 'content', content, 'inbox_id', inbox_id))
+FROM (
+    SELECT seq, role, content, inbox_id FROM history
+    WHERE session_id = ? AND kind = 'message' ORDER BY seq DESC LIMIT ?
+)
+"""
+# As one value: of rows each costs a hand-over of the interpreter's lock, and a long history has many.
+
+LAST = 2**63 - 1
+
+
+class Line(msgspec.Struct):
+    """One row of CONVERSATION."""
+
+    seq: int
+    role: str
+    content: str
+    inbox_id: str | None
+
+
+LINES = Column.of(list[Line])
 
 
 def history_row(row: sqlite3.Row) -> HistoryRow:
@@ -25,18 +51,32 @@ def read_history(connection: sqlite3.Connection, request: ReadHistory) -> tuple[
     """See ReadHistory."""
     rows = connection.execute(
         "SELECT * FROM history WHERE session_id = ? AND seq < ? ORDER BY seq DESC LIMIT ?",
-        (request.session_id, request.before if request.before is not None else 2**62, request.limit),
+        (request.session_id, request.before if request.before is not None else LAST, request.limit),
     ).fetchall()
     return tuple(history_row(row) for row in reversed(rows))
 
 
-def conversation(connection: sqlite3.Connection, session_id: str) -> tuple[Entry, ...]:
-    """Return what a model gets of a session: its messages, without notices and broken-off texts."""
-    rows = connection.execute(
-        "SELECT role, content FROM history WHERE session_id = ? AND kind = 'message' ORDER BY seq",
-        (session_id,),
+def edit_post(connection: sqlite3.Connection, request: EditPost) -> bool:
+    """See EditPost."""
+    done = connection.execute(
+        "UPDATE history SET content = ? WHERE seq = ? AND author = ?",
+        (request.content, request.seq, request.author),
     )
-    return tuple(Entry(role=row["role"], content=row["content"]) for row in rows)
+    return done.rowcount == 1
+
+
+def conversation(
+    connection: sqlite3.Connection, session_id: str, inbox_id: str, limit: int
+) -> tuple[Entry, ...]:
+    """
+    Return what a model gets of a session: its newest messages, without notices and broken-off texts.
+
+    Those of ``inbox_id`` come last, also when the message is turned again after others.
+    """
+    packed = connection.execute(CONVERSATION, (session_id, limit)).fetchone()[0]
+    lines: list[Line] = LINES.read(packed)
+    lines.sort(key=lambda line: (line.inbox_id == inbox_id, line.seq))
+    return tuple(Entry(role=line.role, content=line.content) for line in lines)
 
 
 def append(
@@ -60,35 +100,25 @@ def append(
     return int(cursor.lastrowid or 0)
 
 
-def post_to_chat(connection: sqlite3.Connection, request: PostToChat) -> HistoryRow:
-    """See PostToChat."""
-    session_id, _ = session_of_chat(
-        connection,
-        peer=request.peer,
-        scope=request.scope,
-        session_key=request.session_key,
-        new_session_id=request.new_session_id,
-        kind=SessionKind.GATEWAY,
-        title=request.content.strip().partition("\n")[0],
-        at=request.at,
-    )
-    seq = append(
-        connection,
-        session_id=session_id,
-        role="assistant",
-        content=request.content,
-        kind=HistoryKind.MESSAGE,
-        author=request.author,
-        at=request.at,
-    )
-    connection.execute("UPDATE sessions SET active_at = ? WHERE session_id = ?", (request.at, session_id))
+def get(connection: sqlite3.Connection, seq: int) -> HistoryRow:
+    """Return a row that is there."""
     return history_row(connection.execute("SELECT * FROM history WHERE seq = ?", (seq,)).fetchone())
 
 
-def edit_post(connection: sqlite3.Connection, request: EditPost) -> bool:
-    """See EditPost."""
-    done = connection.execute(
-        "UPDATE history SET content = ? WHERE seq = ? AND author = ?",
-        (request.content, request.seq, request.author),
-    )
-    return done.rowcount == 1
+def is_empty(connection: sqlite3.Connection, session_id: str) -> bool:
+    """Say whether nothing was said in a session yet."""
+    row = connection.execute("SELECT 1 FROM history WHERE session_id = ? LIMIT 1", (session_id,)).fetchone()
+    return row is None
+
+
+def seed(connection: sqlite3.Connection, session_id: str, entries: Iterable[Entry], at: float) -> None:
+    """Begin a session's history with what its client brought."""
+    for entry in entries:
+        append(
+            connection,
+            session_id=session_id,
+            role=entry.role,
+            content=entry.content,
+            kind=HistoryKind.MESSAGE,
+            at=at,
+        )

@@ -1,12 +1,12 @@
 """From one schema version to the next: forward only, each step one transaction, after a backup of the file."""
 
-import shutil
+import os
 import sqlite3
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from actors.exceptions import SchemaTooNew
-from storage.schema import TABLES, VERSION
+from actors.exceptions import SchemaTooNew, StoreUnavailable
+from storage.schema import APPLICATION_ID, TABLES, VERSION
 
 Step = Callable[[sqlite3.Connection], None]
 
@@ -29,10 +29,11 @@ def migrate(
             "or restore the backup that the newer one made beside it"
         )
     if version == 0:
-        connection.executescript(f"BEGIN IMMEDIATE;{TABLES}PRAGMA user_version = {target};COMMIT;")
+        _create(connection, path, target)
         return
     if version < target:
         back_up(connection, path, version)
+    # A step that fails leaves its transaction to the connection, which is closed then.
     for number in range(version, target):
         connection.execute("BEGIN IMMEDIATE")
         steps[number](connection)
@@ -41,9 +42,24 @@ def migrate(
 
 
 def back_up(connection: sqlite3.Connection, path: Path, version: int) -> Path:
-    """Copy the database to ``<name>.v<version>.bak``; return the copy's path."""
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    """Copy the database to ``<name>.v<version>.bak``; return the copy's path. A former copy gives way."""
     backup = path.with_name(f"{path.name}.v{version}.bak")
-    shutil.copyfile(path, backup)
-    backup.chmod(0o600)
+    partial = backup.with_name(f"{backup.name}.new")
+    partial.unlink(missing_ok=True)
+    os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    copy = sqlite3.connect(partial)
+    try:
+        connection.backup(copy)
+    finally:
+        copy.close()
+    partial.replace(backup)
     return backup
+
+
+def _create(connection: sqlite3.Connection, path: Path, version: int) -> None:
+    if connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone() is not None:
+        raise StoreUnavailable(f"{path} is not Turnkeep's: move it away, or name another data directory")
+    connection.executescript(
+        f"BEGIN IMMEDIATE;{TABLES}"
+        f"PRAGMA application_id = {APPLICATION_ID};PRAGMA user_version = {version};COMMIT;"
+    )

@@ -1,6 +1,5 @@
 """Relay peers, their sealed secrets and their identities."""
 
-import hashlib
 import sqlite3
 
 from actors.exceptions import Conflict, NotFound
@@ -33,6 +32,7 @@ class Peers:
             raise Conflict(
                 f"there is a peer {request.name!r} already; choose another name, or rotate its secret"
             )
+        self._refuse_taken(connection, request.secret, but_for=request.name)
         if request.role is PeerRole.CONNECTOR:
             for identity in request.identities:
                 self._refuse_claimed(connection, identity)
@@ -49,7 +49,11 @@ class Peers:
 
     def rotate(self, connection: sqlite3.Connection, request: RotatePeer) -> PeerRow:
         """See RotatePeer."""
-        self._get(connection, request.name)
+        if self._get(connection, request.name).revoked_at is not None:
+            raise Conflict(f"peer {request.name!r} is revoked; add one with another name")
+        if self._is_primary(connection, request.name, request.secret):
+            return self._get(connection, request.name)
+        self._refuse_taken(connection, request.secret, but_for=request.name)
         connection.execute("DELETE FROM peer_secrets WHERE peer = ? AND rank > 0", (request.name,))
         connection.execute("UPDATE peer_secrets SET rank = 1 WHERE peer = ?", (request.name,))
         self._put_secret(connection, request.name, 0, request.secret)
@@ -74,8 +78,8 @@ class Peers:
         """See FindPeerBySecret."""
         row = connection.execute(
             "SELECT p.* FROM peers p JOIN peer_secrets s ON s.peer = p.name"
-            " WHERE s.secret_hash = ? AND p.revoked_at IS NULL",
-            (_hash(request.secret),),
+            " WHERE s.fingerprint = ? AND p.revoked_at IS NULL",
+            (self._seal.fingerprint(request.secret),),
         ).fetchone()
         return self._row(connection, row) if row is not None else None
 
@@ -101,10 +105,25 @@ class Peers:
                 code="identity_conflict",
             )
 
+    def _refuse_taken(self, connection: sqlite3.Connection, secret: Secret, *, but_for: str) -> None:
+        taken = connection.execute(
+            "SELECT 1 FROM peer_secrets WHERE fingerprint = ? AND peer <> ?",
+            (self._seal.fingerprint(secret), but_for),
+        ).fetchone()
+        if taken is not None:
+            raise Conflict("another peer has this secret; a secret names one peer, so make a new one")
+
+    def _is_primary(self, connection: sqlite3.Connection, name: str, secret: Secret) -> bool:
+        row = connection.execute(
+            "SELECT 1 FROM peer_secrets WHERE peer = ? AND rank = 0 AND fingerprint = ?",
+            (name, self._seal.fingerprint(secret)),
+        ).fetchone()
+        return row is not None
+
     def _put_secret(self, connection: sqlite3.Connection, name: str, rank: int, secret: Secret) -> None:
         connection.execute(
-            "INSERT INTO peer_secrets (peer, rank, sealed, secret_hash) VALUES (?, ?, ?, ?)",
-            (name, rank, self._seal.seal(secret), _hash(secret)),
+            "INSERT INTO peer_secrets (peer, rank, sealed, fingerprint) VALUES (?, ?, ?, ?)",
+            (name, rank, self._seal.seal(secret), self._seal.fingerprint(secret)),
         )
 
     def _get(self, connection: sqlite3.Connection, name: str) -> PeerRow:
@@ -130,8 +149,3 @@ def _peer(row: sqlite3.Row, secrets: tuple[Secret, ...]) -> PeerRow:
         created_at=row["created_at"],
         revoked_at=row["revoked_at"],
     )
-
-
-def _hash(secret: Secret) -> str:
-    # The secret has 256 random bits, so a plain hash cannot be searched.
-    return hashlib.sha256(secret.value.encode()).hexdigest()

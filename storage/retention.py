@@ -1,51 +1,91 @@
-"""How long rows are kept; enforced in steps so small that nobody waits for them."""
+"""
+How long rows are kept; enforced in steps so small that nobody waits for them.
+
+Sessions, their bindings and history stay until somebody deletes them. So do peers and keys, revoked ones too: a new
+peer must not inherit the chats of an old name, nor a revoked key come back with a file that somebody kept.
+"""
 
 import sqlite3
 
 import msgspec
 
+from actors.messages.rows import DeliveryRow
 from actors.messages.store import Write
+from storage import deliveries
+from storage.settings import RetentionSettings
 
 HOUR = 3600.0
 DAY = 24 * HOUR
 STEP_ROWS = 200
 
+UNTIL_DELETED = frozenset(
+    {"sessions", "bindings", "history", "peers", "peer_secrets", "peer_identities", "keys"}
+)
+"""Tables without a rule."""
 
-class Retain(Write[int], frozen=True, kw_only=True):
-    """Delete up to STEP_ROWS expired rows a rule; answers how many went."""
+
+class Retain(Write["Retained"], frozen=True, kw_only=True):
+    """Look at the STEP_ROWS oldest rows of each rule and let the expired ones go."""
+
+
+class Retained(msgspec.Struct, frozen=True):
+    """What a step did."""
+
+    gone: int
+    died: tuple[DeliveryRow, ...]
+    """Deliveries that are dead from now on."""
+    more: bool
+    """Another step may find more."""
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """Rows of ``table`` for which ``condition`` holds go ``seconds`` after ``column``."""
+    """Rows of ``table`` in ``state`` go ``seconds`` after ``column``."""
 
     table: str
     column: str
     seconds: float
+    state: str | None = None
     condition: str = "1"
 
 
-RULES = (
-    Rule("seen_messages", "at", 48 * HOUR),
-    Rule("seen_buffers", "at", 48 * HOUR),
-    Rule("events", "at", 30 * DAY),
-    Rule("deliveries", "settled_at", 7 * DAY, "state = 'delivered'"),
-    Rule("deliveries", "settled_at", 90 * DAY, "state IN ('dead', 'unknown')"),
-    # The text of a message lives on in its session's history; the row is there to turn it and to know it again.
-    Rule("inbox", "settled_at", 30 * DAY, "state <> 'accepted'"),
-    Rule("turns", "admitted_at", 90 * DAY, "state NOT IN ('admitted', 'running')"),
-)
-"""Sessions, their bindings and history, peers and keys stay until somebody deletes them."""
+def rules(settings: RetentionSettings) -> tuple[Rule, ...]:
+    """Return the rules, with the user's numbers."""
+    return (
+        Rule("seen", "at", settings.dedupe_h * HOUR),
+        # The newest event stays: its number is where the next start goes on.
+        Rule("events", "at", settings.events_days * DAY, condition="seq < (SELECT max(seq) FROM events)"),
+        Rule("deliveries", "settled_at", settings.delivered_days * DAY, state="delivered"),
+        Rule("deliveries", "settled_at", settings.dead_days * DAY, state="dead"),
+        # What makes a repetition a duplicate points to the message.
+        Rule(
+            "inbox",
+            "accepted_at",
+            max(settings.inbox_days * DAY, settings.dedupe_h * HOUR),
+            condition="state <> 'accepted'",
+        ),
+        Rule("turns", "admitted_at", settings.turns_days * DAY, condition="ended_at IS NOT NULL"),
+    )
 
 
-def retain(connection: sqlite3.Connection, request: Retain) -> int:
+def retain(connection: sqlite3.Connection, request: Retain, settings: RetentionSettings) -> Retained:
     """See Retain."""
-    return sum(_delete(connection, rule, request.at - rule.seconds) for rule in RULES)
+    gone = [_delete(connection, rule, request.at - rule.seconds) for rule in rules(settings)]
+    died = deliveries.expire(
+        connection,
+        pending_before=request.at - settings.pending_h * HOUR,
+        unknown_before=request.at - settings.unknown_h * HOUR,
+        at=request.at,
+        limit=STEP_ROWS,
+    )
+    return Retained(sum(gone), died, max(*gone, len(died)) >= STEP_ROWS)
 
 
 def _delete(connection: sqlite3.Connection, rule: Rule, before: float) -> int:
+    of_state = "" if rule.state is None else f"WHERE state = '{rule.state}'"
     done = connection.execute(
-        f"DELETE FROM {rule.table} WHERE rowid IN (SELECT rowid FROM {rule.table}"
-        f" WHERE {rule.column} < ? AND {rule.condition} ORDER BY {rule.column} LIMIT ?)",
-        (before, STEP_ROWS),
+        f"DELETE FROM {rule.table} WHERE seq IN"
+        f" (SELECT seq FROM (SELECT * FROM {rule.table} {of_state} ORDER BY seq LIMIT {STEP_ROWS})"
+        f" WHERE {rule.column} < ? AND {rule.condition})",
+        (before,),
     )
     return done.rowcount

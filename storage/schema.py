@@ -1,24 +1,32 @@
-"""The tables, as a new database gets them. Times are unix seconds, states the values of actors.messages.rows."""
+"""
+The tables, as a new database gets them. Times are unix seconds, states the values of actors.messages.rows.
+
+Tables that only grow at one end have a ``seq``: rows come in its order and leave in its order, so that retention needs
+no index on time.
+"""
 
 VERSION = 1
+
+APPLICATION_ID = 0x5475726E
+"""Marks the file as ours: "Turn"."""
 
 TABLES = """
 -- Relay peers. link_gen numbers their links and only grows.
 CREATE TABLE peers (
     name        TEXT PRIMARY KEY,
     role        TEXT NOT NULL,
-    identities  TEXT NOT NULL,
-    scopes      TEXT NOT NULL,
+    identities  BLOB NOT NULL,
+    scopes      BLOB NOT NULL,
     link_gen    INTEGER NOT NULL DEFAULT 0,
     created_at  REAL NOT NULL,
     revoked_at  REAL
 );
--- Sealed, so that they can sign; the hash finds the peer of a plain bearer secret. Rank 0 is the primary one.
+-- Sealed, so that they can sign; the fingerprint finds the peer of a plain bearer secret. Rank 0 is the primary one.
 CREATE TABLE peer_secrets (
     peer        TEXT NOT NULL REFERENCES peers (name),
     rank        INTEGER NOT NULL,
     sealed      BLOB NOT NULL,
-    secret_hash TEXT NOT NULL UNIQUE,
+    fingerprint TEXT NOT NULL UNIQUE,
     PRIMARY KEY (peer, rank)
 );
 -- An identity belongs to one connector; any number of gateways may act as it.
@@ -34,13 +42,14 @@ CREATE TABLE keys (
     key_id      TEXT PRIMARY KEY,
     name        TEXT NOT NULL,
     owner       TEXT NOT NULL,
-    scopes      TEXT NOT NULL,
+    scopes      BLOB NOT NULL,
     key_hash    TEXT NOT NULL UNIQUE,
     created_at  REAL NOT NULL,
     revoked_at  REAL
 );
 CREATE UNIQUE INDEX keys_name ON keys (name) WHERE revoked_at IS NULL;
 
+-- turn_gen numbers the session's turns and only grows.
 CREATE TABLE sessions (
     session_id  TEXT PRIMARY KEY,
     kind        TEXT NOT NULL,
@@ -66,8 +75,9 @@ CREATE TABLE bindings (
     session_id  TEXT NOT NULL REFERENCES sessions (session_id),
     version     INTEGER NOT NULL DEFAULT 1,
     PRIMARY KEY (peer, session_key, scope)
-) WITHOUT ROWID;
+);
 
+-- Accepted messages in their order. entries are what a model gets of one; event is the message as its chat had it.
 CREATE TABLE inbox (
     seq         INTEGER PRIMARY KEY AUTOINCREMENT,
     inbox_id    TEXT NOT NULL UNIQUE,
@@ -86,31 +96,26 @@ CREATE TABLE inbox (
     settled_at  REAL
 );
 CREATE INDEX inbox_waiting ON inbox (session_id, seq) WHERE state = 'accepted';
-CREATE INDEX inbox_settled ON inbox (settled_at) WHERE settled_at IS NOT NULL;
 
--- What makes a redelivery a duplicate (RLY-12), kept 48 h.
-CREATE TABLE seen_messages (
+-- What makes a repetition a duplicate (RLY-12): a message's id in its chat, and a peer's buffer id with its body.
+CREATE TABLE seen (
+    seq         INTEGER PRIMARY KEY AUTOINCREMENT,
     peer        TEXT NOT NULL,
     scope       TEXT NOT NULL,
     chat_id     TEXT NOT NULL,
-    message_id  TEXT NOT NULL,
+    message_id  TEXT,
+    buffer_id   TEXT,
+    body_hash   TEXT,
     inbox_id    TEXT NOT NULL,
-    at          REAL NOT NULL,
-    PRIMARY KEY (peer, scope, chat_id, message_id)
+    at          REAL NOT NULL
 );
-CREATE INDEX seen_messages_at ON seen_messages (at);
-CREATE TABLE seen_buffers (
-    peer        TEXT NOT NULL,
-    buffer_id   TEXT NOT NULL,
-    body_hash   TEXT NOT NULL,
-    inbox_id    TEXT NOT NULL,
-    at          REAL NOT NULL,
-    PRIMARY KEY (peer, buffer_id)
-);
-CREATE INDEX seen_buffers_at ON seen_buffers (at);
+CREATE UNIQUE INDEX seen_message ON seen (peer, chat_id, message_id, scope) WHERE message_id IS NOT NULL;
+CREATE UNIQUE INDEX seen_buffer ON seen (peer, buffer_id) WHERE buffer_id IS NOT NULL;
 
+-- inbox_id is no reference: the outcome of a turn is kept for longer than the message.
 CREATE TABLE turns (
-    turn_id     TEXT PRIMARY KEY,
+    seq         INTEGER PRIMARY KEY AUTOINCREMENT,
+    turn_id     TEXT NOT NULL UNIQUE,
     session_id  TEXT NOT NULL REFERENCES sessions (session_id),
     inbox_id    TEXT NOT NULL,
     turn_gen    INTEGER NOT NULL,
@@ -127,12 +132,11 @@ CREATE TABLE turns (
 );
 -- One running turn a session, whatever the actors believe (TRN-53).
 CREATE UNIQUE INDEX turns_running ON turns (session_id) WHERE state = 'running';
-CREATE INDEX turns_unfinished ON turns (admitted_at) WHERE state IN ('admitted', 'running');
-CREATE INDEX turns_inbox ON turns (inbox_id);
-CREATE INDEX turns_session ON turns (session_id, admitted_at);
-CREATE INDEX turns_admitted ON turns (admitted_at);
+CREATE INDEX turns_state ON turns (state, seq);
+CREATE INDEX turns_inbox ON turns (inbox_id, seq);
+CREATE INDEX turns_session ON turns (session_id, seq);
 
--- seq is the message id that the console gives out.
+-- seq is the message id that the console gives out. inbox_id marks what a person said.
 CREATE TABLE history (
     seq         INTEGER PRIMARY KEY AUTOINCREMENT,
     session_id  TEXT NOT NULL REFERENCES sessions (session_id),
@@ -145,8 +149,8 @@ CREATE TABLE history (
     at          REAL NOT NULL
 );
 CREATE INDEX history_session ON history (session_id, seq);
-CREATE INDEX history_inbox ON history (inbox_id) WHERE inbox_id IS NOT NULL;
 
+-- Texts on their way to chats. settled_at is set while nobody is to send it.
 CREATE TABLE deliveries (
     seq         INTEGER PRIMARY KEY AUTOINCREMENT,
     delivery_id TEXT NOT NULL UNIQUE,
@@ -163,10 +167,10 @@ CREATE TABLE deliveries (
     created_at  REAL NOT NULL,
     settled_at  REAL
 );
-CREATE INDEX deliveries_open ON deliveries (peer, chat, seq) WHERE state IN ('pending', 'attempting');
+CREATE INDEX deliveries_open ON deliveries (state, peer, chat, seq) WHERE settled_at IS NULL;
 CREATE INDEX deliveries_state ON deliveries (state, seq);
-CREATE INDEX deliveries_settled ON deliveries (settled_at) WHERE settled_at IS NOT NULL;
 
+-- The event bus's tail.
 CREATE TABLE events (
     seq         INTEGER PRIMARY KEY,
     kind        TEXT NOT NULL,
@@ -174,5 +178,4 @@ CREATE TABLE events (
     at          REAL NOT NULL,
     data        BLOB NOT NULL
 );
-CREATE INDEX events_at ON events (at);
 """

@@ -1,5 +1,7 @@
 """Sealing of secrets that must be readable to sign with: Fernet under a key file of the data directory (0600)."""
 
+import hashlib
+import hmac
 import os
 from pathlib import Path
 
@@ -14,6 +16,7 @@ class Seal:
 
     def __init__(self, key: bytes) -> None:
         self._fernet = Fernet(key)
+        self._key = key
 
     @classmethod
     def at(cls, path: Path) -> "Seal":
@@ -33,6 +36,10 @@ class Seal:
             raise StoreUnavailable(
                 f"{path} is no key: restore it from a backup; without it no peer can be verified"
             ) from None
+
+    def fingerprint(self, secret: Secret) -> str:
+        """Return what a secret is found by; without the key nobody can try secrets against it."""
+        return hmac.digest(self._key, secret.value.encode(), hashlib.sha256).hex()
 
     def seal(self, secret: Secret) -> bytes:
         """Return the sealed form."""

@@ -1,18 +1,15 @@
-"""Sessions: rows, and how a chat gets one."""
+"""Sessions: their rows."""
 
 import sqlite3
 
-from actors.exceptions import Conflict
 from actors.messages.rows import RunState, SessionKind, SessionRow, TurnState
-from actors.messages.store import GetSession, ListSessions, OpenSession
-from storage import bindings
+from actors.messages.store import GetSession, ListSessions
 
 TITLE_LENGTH = 60
 
 SELECT = """
 SELECT s.*,
-    (SELECT state FROM turns t WHERE t.session_id = s.session_id ORDER BY admitted_at DESC, turn_gen DESC LIMIT 1)
-        AS last_turn,
+    (SELECT state FROM turns t WHERE t.session_id = s.session_id ORDER BY t.seq DESC LIMIT 1) AS last_turn,
     (SELECT count(*) FROM inbox i WHERE i.session_id = s.session_id AND i.state = 'accepted') AS queued
 FROM sessions s
 """
@@ -61,52 +58,53 @@ def list_sessions(connection: sqlite3.Connection, request: ListSessions) -> tupl
     return tuple(session_row(row) for row in rows)
 
 
-def open_session(connection: sqlite3.Connection, request: OpenSession) -> SessionRow:
-    """See OpenSession."""
-    session_id, _ = session_of_chat(
-        connection,
-        peer=request.peer,
-        scope=request.scope,
-        session_key=request.session_key,
-        new_session_id=request.new_session_id,
-        kind=request.kind,
-        title=request.title,
-        at=request.at,
-    )
+def get(connection: sqlite3.Connection, session_id: str) -> SessionRow:
+    """Return the row of a session that is there."""
     return session_row(connection.execute(f"{SELECT} WHERE s.session_id = ?", (session_id,)).fetchone())
 
 
-def session_of_chat(
+def insert(
     connection: sqlite3.Connection,
     *,
-    peer: str,
-    scope: str | None,
-    session_key: str,
-    new_session_id: str,
+    session_id: str,
     kind: SessionKind,
     title: str,
+    peer: str,
+    scope: str,
+    session_key: str,
     at: float,
-    rotate: bool = False,
-) -> tuple[str, bool]:
-    """
-    Return the id of the session that answers for a chat, and whether it is new.
-
-    A chat without one, whose session has ended, or that is to be rotated gets ``new_session_id``. Raises Conflict if
-    somebody else bound the chat meanwhile.
-    """
-    bound_scope, binding = bindings.resolve(connection, peer, scope, session_key)
-    if binding is not None and not rotate and _is_open(connection, binding.session_id):
-        return binding.session_id, False
+) -> None:
+    """Add an active session; its title is the beginning of the first line of ``title``."""
+    line = title.strip().partition("\n")[0][:TITLE_LENGTH]
     connection.execute(
         "INSERT INTO sessions (session_id, kind, run_state, title, peer, scope, session_key, created_at, active_at)"
         " VALUES (?, ?, 'active', ?, ?, ?, ?, ?, ?)",
-        (new_session_id, kind, title[:TITLE_LENGTH], peer, bound_scope, session_key, at, at),
+        (session_id, kind, line, peer, scope, session_key, at, at),
     )
-    if not bindings.bind(connection, peer, bound_scope, session_key, new_session_id, binding):
-        raise Conflict("the chat was bound to another session at the same moment; try again")
-    return new_session_id, True
 
 
-def _is_open(connection: sqlite3.Connection, session_id: str) -> bool:
+def touch(connection: sqlite3.Connection, session_id: str, at: float) -> None:
+    """Note that something happened in a session."""
+    connection.execute("UPDATE sessions SET active_at = ? WHERE session_id = ?", (at, session_id))
+
+
+def end(connection: sqlite3.Connection, session_id: str, reason: str) -> None:
+    """End a session; one that has ended already keeps its reason."""
+    connection.execute(
+        "UPDATE sessions SET run_state = 'ended', end_reason = ?, version = version + 1"
+        " WHERE session_id = ? AND run_state <> 'ended'",
+        (reason, session_id),
+    )
+
+
+def has_ended(connection: sqlite3.Connection, session_id: str) -> bool:
+    """Say whether a session takes no more messages."""
     row = connection.execute("SELECT run_state FROM sessions WHERE session_id = ?", (session_id,)).fetchone()
-    return row is not None and row["run_state"] != RunState.ENDED
+    return bool(row["run_state"] == RunState.ENDED)
+
+
+def next_turn_gen(connection: sqlite3.Connection, session_id: str) -> int:
+    """Draw the number of a session's new turn; it only grows."""
+    connection.execute("UPDATE sessions SET turn_gen = turn_gen + 1 WHERE session_id = ?", (session_id,))
+    row = connection.execute("SELECT turn_gen FROM sessions WHERE session_id = ?", (session_id,)).fetchone()
+    return int(row["turn_gen"])

@@ -1,36 +1,39 @@
 """
 /store: the only owner of the database.
 
-Requests queue while a batch is being committed and go together in the next: load makes the batches, nobody lingers.
+Requests queue while a batch is being committed and go together in the next: load makes the batches, nobody lingers. A
+handler never waits for a commit.
 """
 
+import asyncio
 import sqlite3
+import traceback
 from collections import deque
+from functools import partial
 from typing import Any
 
 import msgspec
 import structlog
 
-from actors.exceptions import DeadlineExceeded, HandlerFailed, Invalid, StoreUnavailable
+from actors.exceptions import DeadlineExceeded, HandlerFailed, Invalid, StoreFault, TurnkeepError
 from actors.messages.base import ControlMessage
 from actors.messages.lifecycle import DeadLetterReason, DownReason
 from actors.messages.store import StoreInfo, Write
 from actors.runtime import DEFERRED, Actor, Budget, Reply
 from storage.batch import Failure, run_batch
 from storage.connection import Connection
-from storage.database import Database, explain
+from storage.database import Database
 from storage.families import families
-from storage.retention import Retain
-from storage.schema import VERSION
+from storage.faults import explain, spoils_connection
+from storage.info import describe
+from storage.retention import Retain, Retained
+from storage.settings import RetentionSettings, StoreSettings
 
 log = structlog.get_logger("turnkeep.store")
 
 BATCH_ROWS = 100
-RETAIN_SECONDS = 60.0
-
-
-class BatchDone(ControlMessage, frozen=True, kw_only=True):
-    """The batch under way has been answered."""
+COLLECT_SECONDS = 0.002
+"""What a batch takes along at most, and for how long a mailbox that never runs dry may keep it back."""
 
 
 class RetainDue(ControlMessage, frozen=True, kw_only=True):
@@ -50,36 +53,44 @@ class Store(Actor):
 
     kind = "store"
 
-    def __init__(self, database: Database) -> None:
+    def __init__(
+        self,
+        database: Database,
+        settings: StoreSettings | None = None,
+        retention: RetentionSettings | None = None,
+    ) -> None:
         self._database = database
-        self._functions = families(database.seal)
+        self._settings = settings or StoreSettings()
+        self._retention = retention or RetentionSettings()
+        self._functions = {
+            **families(database.seal, self._settings.history_rows, self._retention),
+            StoreInfo: self._info,
+        }
         self._queue: deque[Queued] = deque()
+        # When the oldest entry of the queue came.
+        self._collecting_since = 0.0
         self._connection: Connection | None = None
-        self._committing = False
-        self._batches = 0
+        # Set while a batch is under way.
+        self._flushed: asyncio.Event = asyncio.Event()
+        self._flushed.set()
+        # Whether the last batch failed: the change is an event.
+        self._faulty = False
+        self._commits = 0
         self._writes = 0
 
     async def on_start(self) -> None:
         """Open a connection of this incarnation's own."""
         self._connection = await self._database.connect()
-        self.ctx.set_timer("retain", RETAIN_SECONDS, RetainDue())
+        self._started = (self.ctx.now(), self.ctx.wall())
+        self.ctx.set_timer("retain", self._settings.retain_every_s, RetainDue())
 
     async def on_receive(self, message: Any) -> Any:
         """Queue a request; its answer comes after the commit."""
         match message:
-            case BatchDone():
-                self._committing = False
-                self._commit_next()
             case RetainDue():
-                self._queue.append(Queued(Retain(at=self.ctx.wall()), None, None))
-                self.ctx.set_timer("retain", RETAIN_SECONDS, RetainDue())
-            case StoreInfo():
-                self._queue.append(Queued(message, self.ctx.defer(), self.ctx.budget))
-                return DEFERRED
+                self._queue_up(Queued(Retain(at=self._steady_wall()), None, None))
             case _ if type(message) in self._functions:
-                self._queue.append(Queued(message, self.ctx.defer(), self.ctx.budget))
-                if len(self._queue) >= BATCH_ROWS:
-                    self._commit_next()
+                self._queue_up(Queued(message, self.ctx.defer(), self.ctx.budget))
                 return DEFERRED
             case _:
                 raise Invalid(f"the store has no function for {type(message).__name__}")
@@ -87,24 +98,38 @@ class Store(Actor):
 
     async def on_idle(self) -> None:
         """Commit what has arrived, now that nothing more is at the door."""
-        self._commit_next()
+        self._flush()
 
     async def on_stop(self, reason: DownReason) -> None:
-        """Commit what is queued, then close: the thread must not outlive the loop."""
-        if self._connection is None:
-            return
-        while self._queue:
-            await self._commit(self._connection, self._next_batch())
-        await self._connection.close()
+        """Finish what is queued and close: the connection's thread must not outlive the loop."""
+        self._flush()
+        await self._flushed.wait()
+        await self._database.disconnect()
         self._database.close()
 
-    def _commit_next(self) -> None:
-        if self._committing or not self._queue or self._connection is None:
-            return
-        batch = self._next_batch()
-        if batch:
-            self._committing = True
-            self.ctx.run(self._commit_and_go_on(self._connection, batch), "commit")
+    # Batches
+
+    def _queue_up(self, queued: Queued) -> None:
+        now = self.ctx.now()
+        if not self._queue:
+            self._collecting_since = now
+        self._queue.append(queued)
+        if len(self._queue) >= BATCH_ROWS or now - self._collecting_since >= COLLECT_SECONDS:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._queue and self._flushed.is_set():
+            self._flushed.clear()
+            self.ctx.run(self._commit_all(), "commit")
+
+    async def _commit_all(self) -> None:
+        """Commit batch after batch until the queue is empty; what comes meanwhile makes the next one."""
+        try:
+            while self._queue:
+                if batch := self._next_batch():
+                    await self._commit(batch)
+        finally:
+            self._flushed.set()
 
     def _next_batch(self) -> list[Queued]:
         """Take the next requests; one whose time is over is dropped here, before BEGIN, and never later."""
@@ -112,73 +137,97 @@ class Store(Actor):
         while self._queue and len(batch) < BATCH_ROWS:
             queued = self._queue.popleft()
             if queued.budget is not None and queued.budget.expired():
-                name = type(queued.request).__name__
-                self.ctx.system.dead_letters.add(self.ctx.path, name, DeadLetterReason.EXPIRED)
-                if queued.reply is not None and not queued.reply.done():
-                    queued.reply.set_exception(DeadlineExceeded(name))
-                continue
-            batch.append(queued)
+                self._drop(queued)
+            else:
+                batch.append(queued)
         return batch
 
-    async def _commit_and_go_on(self, connection: Connection, batch: list[Queued]) -> None:
-        await self._commit(connection, batch)
-        self.ctx.ref.tell(BatchDone())
+    def _drop(self, queued: Queued) -> None:
+        name = type(queued.request).__name__
+        self.ctx.system.dead_letters.add(self.ctx.path, name, DeadLetterReason.EXPIRED)
+        if queued.reply is not None and not queued.reply.done():
+            queued.reply.set_exception(DeadlineExceeded(name))
 
-    async def _commit(self, connection: Connection, batch: list[Queued]) -> None:
+    async def _commit(self, batch: list[Queued]) -> None:
         requests = [queued.request for queued in batch]
-        functions = {**self._functions, StoreInfo: self._info}
-        hit = self.ctx.system.failpoints.hit
+        failpoints = self.ctx.system.failpoints
         try:
-            outcomes = await connection.run(lambda raw: run_batch(raw, requests, functions, hit))
-        except (sqlite3.Error, OSError) as error:
-            fault = (
-                explain(error, self._database.path)
-                if isinstance(error, sqlite3.Error)
-                else StoreUnavailable(
-                    f"{self._database.path} failed: {error.strerror or type(error).__name__}"
-                )
+            if self._connection is None:
+                self._connection = await self._database.connect()
+            outcomes = await self._connection.run(
+                partial(run_batch, requests=requests, functions=self._functions, pass_point=failpoints.hit)
             )
-            log.error("store.batch_failed", requests=len(batch), error=str(fault))
-            outcomes = [Failure(fault)] * len(batch)
+        except (sqlite3.Error, OSError, StoreFault) as error:
+            outcomes = self._failed(batch, error)
         else:
-            self._batches += 1
-            self._writes += sum(isinstance(request, Write) for request in requests)
+            self._count(requests)
+            failpoints.hit("store.after_commit")
         for queued, outcome in zip(batch, outcomes, strict=True):
             self._answer(queued, outcome)
 
+    def _failed(self, batch: list[Queued], error: sqlite3.Error | OSError | StoreFault) -> list[Any]:
+        fault = error if isinstance(error, StoreFault) else explain(error, self._database.path)
+        if not isinstance(error, StoreFault) and spoils_connection(error):
+            self._connection = None
+        log.error("store.batch_failed", requests=len(batch), fault=str(fault))
+        if not self._faulty:
+            self._faulty = True
+            self.ctx.publish("store.unavailable", fault=str(fault))
+        # One exception object for each, as it is raised to each.
+        return [Failure(type(fault)(str(fault))) for _ in batch]
+
+    def _count(self, requests: list[Any]) -> None:
+        writes = sum(isinstance(request, Write) for request in requests)
+        if writes:
+            self._commits += 1
+            self._writes += writes
+            if self._faulty:
+                self._faulty = False
+                self.ctx.publish("store.recovered")
+
     def _answer(self, queued: Queued, outcome: Any) -> None:
-        name = type(queued.request).__name__
         if isinstance(outcome, Failure):
-            error = outcome.error
-            if queued.reply is None:
-                log.warning("store.told_write_failed", request=name, error=type(error).__name__)
-                return
-            if not _is_ours(error):
-                log.error("store.function_failed", request=name, error=type(error).__name__, exc_info=error)
-                error = HandlerFailed(self.ctx.path, type(error).__name__)
-            queued.reply.set_exception(error)
-        elif queued.reply is not None:
+            self._answer_failure(queued, outcome.error)
+            return
+        if isinstance(outcome, Retained):
+            self._retained(outcome)
+        if queued.reply is not None:
             queued.reply.set(outcome)
 
-    def _info(self, connection: sqlite3.Connection, request: StoreInfo) -> dict[str, Any]:
-        tables = [
-            row["name"]
-            for row in connection.execute(
-                "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
+    def _answer_failure(self, queued: Queued, error: Exception) -> None:
+        name = type(queued.request).__name__
+        if not isinstance(error, TurnkeepError):
+            # The class and the place, not the text: it may quote what a request held.
+            frames = traceback.extract_tb(error.__traceback__)[-4:]
+            where = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
+            log.error("store.function_failed", request=name, error=type(error).__name__, where=where)
+            error = HandlerFailed(self.ctx.path, type(error).__name__)
+        if queued.reply is not None:
+            queued.reply.set_exception(error)
+        elif isinstance(queued.request, Retain):
+            self._retain_in(self._settings.retain_every_s)
+        else:
+            log.warning("store.told_write_failed", request=name, error=type(error).__name__)
+
+    # Retention
+
+    def _steady_wall(self) -> float:
+        """Unix seconds, the smaller of two clocks: a wall clock that jumps lets nothing expire early (REL-7)."""
+        monotonic, wall = self._started
+        return min(self.ctx.wall(), wall + self.ctx.now() - monotonic)
+
+    def _retained(self, retained: Retained) -> None:
+        for delivery in retained.died:
+            self.ctx.publish(
+                "delivery.dead",
+                peer=delivery.peer,
+                delivery_id=delivery.delivery_id,
+                reason=delivery.reason,
             )
-        ]
-        files = [self._database.path, self._database.path.with_name(f"{self._database.path.name}-wal")]
-        return {
-            "path": str(self._database.path),
-            "schema": VERSION,
-            "bytes": sum(file.stat().st_size for file in files if file.exists()),
-            "rows": {
-                table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables
-            },
-            "batches": self._batches,
-            "writes": self._writes,
-        }
+        self._retain_in(self._settings.retain_pause_s if retained.more else self._settings.retain_every_s)
 
+    def _retain_in(self, seconds: float) -> None:
+        self.ctx.set_timer("retain", seconds, RetainDue())
 
-def _is_ours(error: Exception) -> bool:
-    return type(error).__module__ == "actors.exceptions"
+    def _info(self, connection: sqlite3.Connection, request: StoreInfo) -> dict[str, Any]:
+        return describe(connection, self._database.path, commits=self._commits, writes=self._writes)

@@ -1,19 +1,29 @@
-"""Turns: begun on a message, ended once."""
+"""Turns: begun on a message, ended once. Everything of a turn is fenced by its turn_gen."""
 
 import sqlite3
 
-from actors.exceptions import Conflict, NotFound
+from actors.exceptions import Conflict, Invalid
 from actors.messages.rows import (
+    ENDED_TURNS,
     Entry,
     HistoryKind,
+    InboxState,
     Origin,
     Route,
     TakenTurn,
     TurnRow,
     TurnState,
 )
-from actors.messages.store import EndTurn, FlushPartial, GetTurn, ListTurns, TakeTurn, Unfinished
-from storage import deliveries, history
+from actors.messages.store import (
+    AcceptMessage,
+    EndTurn,
+    FlushPartial,
+    GetTurn,
+    ListTurns,
+    TakeTurn,
+    Unfinished,
+)
+from storage import deliveries, history, sessions
 from storage.columns import Column, encode_or_none
 
 ENTRIES = Column.of(tuple[Entry, ...])
@@ -42,56 +52,67 @@ def turn_row(row: sqlite3.Row) -> TurnRow:
     )
 
 
-def take_turn(connection: sqlite3.Connection, request: TakeTurn) -> TakenTurn | None:
-    """See TakeTurn."""
-    row = connection.execute(
-        "SELECT * FROM inbox WHERE session_id = ? AND state = 'accepted' ORDER BY seq LIMIT 1",
+# Beginning
+
+
+def admit(connection: sqlite3.Connection, request: AcceptMessage, session_id: str) -> None:
+    """Add the receipt of a message: its turn, before it begins."""
+    connection.execute(
+        "INSERT INTO turns (turn_id, session_id, inbox_id, turn_gen, state, origin, detached, tries, admitted_at)"
+        " VALUES (?, ?, ?, 0, 'admitted', ?, ?, 0, ?)",
+        (request.turn_id, session_id, request.inbox_id, request.origin, request.detached, request.at),
+    )
+
+
+def take_turn(connection: sqlite3.Connection, request: TakeTurn, history_rows: int) -> TakenTurn | None:
+    """See TakeTurn. A model gets the session's newest ``history_rows`` messages at most."""
+    message = connection.execute(
+        "SELECT seq, inbox_id, origin, peer, entries, params, route, detached, tries, accepted_at FROM inbox"
+        " WHERE session_id = ? AND state = 'accepted' ORDER BY seq LIMIT 1",
         (request.session_id,),
     ).fetchone()
-    if row is None:
+    if message is None:
         return None
-    running = connection.execute(
-        "SELECT turn_id FROM turns WHERE session_id = ? AND state = 'running'", (request.session_id,)
-    ).fetchone()
-    if running is not None:
-        raise Conflict(f"turn {running['turn_id']} of this session runs already")
+    _refuse_while_one_runs(connection, request.session_id)
     connection.execute(
-        "UPDATE inbox SET state = 'turned', tries = tries + 1, settled_at = ? WHERE inbox_id = ?",
-        (request.at, row["inbox_id"]),
+        "UPDATE inbox SET state = ?, tries = tries + 1, settled_at = ? WHERE seq = ?",
+        (InboxState.TURNED, request.at, message["seq"]),
     )
-    connection.execute(
-        "UPDATE sessions SET turn_gen = turn_gen + 1, version = version + 1 WHERE session_id = ?",
-        (request.session_id,),
-    )
-    session = connection.execute(
-        "SELECT turn_gen FROM sessions WHERE session_id = ?", (request.session_id,)
-    ).fetchone()
-    turn_id = _begin(connection, request, row, session["turn_gen"])
-    if row["tries"] == 0:
-        _write_entries(connection, request, row, turn_id)
+    turn_gen = sessions.next_turn_gen(connection, request.session_id)
+    turn_id = _begin(connection, request, message, turn_gen)
+    if message["tries"] == 0:
+        _write_entries(connection, request, message, turn_id)
     return TakenTurn(
         turn_id=turn_id,
-        turn_gen=session["turn_gen"],
+        turn_gen=turn_gen,
         session_id=request.session_id,
-        inbox_id=row["inbox_id"],
-        origin=Origin(row["origin"]),
-        peer=row["peer"],
-        route=ROUTE.read(row["route"]),
-        history=history.conversation(connection, request.session_id),
-        params=PARAMS.read(row["params"]),
-        detached=bool(row["detached"]),
-        tries=row["tries"] + 1,
+        inbox_id=message["inbox_id"],
+        origin=Origin(message["origin"]),
+        peer=message["peer"],
+        route=ROUTE.read(message["route"]),
+        history=history.conversation(connection, request.session_id, message["inbox_id"], history_rows),
+        params=PARAMS.read(message["params"]),
+        detached=bool(message["detached"]),
+        tries=message["tries"] + 1,
     )
 
 
-def _begin(connection: sqlite3.Connection, request: TakeTurn, row: sqlite3.Row, turn_gen: int) -> str:
+def _refuse_while_one_runs(connection: sqlite3.Connection, session_id: str) -> None:
+    running = connection.execute(
+        "SELECT turn_id FROM turns WHERE session_id = ? AND state = 'running'", (session_id,)
+    ).fetchone()
+    if running is not None:
+        raise Conflict(f"turn {running['turn_id']} of this session is running", code="turn_running")
+
+
+def _begin(connection: sqlite3.Connection, request: TakeTurn, message: sqlite3.Row, turn_gen: int) -> str:
     admitted = connection.execute(
-        "SELECT turn_id FROM turns WHERE inbox_id = ? AND state = 'admitted'", (row["inbox_id"],)
+        "SELECT turn_id FROM turns WHERE inbox_id = ? AND state = 'admitted'", (message["inbox_id"],)
     ).fetchone()
     if admitted is not None:
         connection.execute(
             "UPDATE turns SET state = 'running', turn_gen = ?, tries = ? WHERE turn_id = ?",
-            (turn_gen, row["tries"] + 1, admitted["turn_id"]),
+            (turn_gen, message["tries"] + 1, admitted["turn_id"]),
         )
         return str(admitted["turn_id"])
     connection.execute(
@@ -100,19 +121,21 @@ def _begin(connection: sqlite3.Connection, request: TakeTurn, row: sqlite3.Row, 
         (
             request.turn_id,
             request.session_id,
-            row["inbox_id"],
+            message["inbox_id"],
             turn_gen,
-            row["origin"],
-            row["detached"],
-            row["tries"] + 1,
+            message["origin"],
+            message["detached"],
+            message["tries"] + 1,
             request.at,
         ),
     )
     return request.turn_id
 
 
-def _write_entries(connection: sqlite3.Connection, request: TakeTurn, row: sqlite3.Row, turn_id: str) -> None:
-    for entry in ENTRIES.read(row["entries"]):
+def _write_entries(
+    connection: sqlite3.Connection, request: TakeTurn, message: sqlite3.Row, turn_id: str
+) -> None:
+    for entry in ENTRIES.read(message["entries"]):
         history.append(
             connection,
             session_id=request.session_id,
@@ -120,8 +143,8 @@ def _write_entries(connection: sqlite3.Connection, request: TakeTurn, row: sqlit
             content=entry.content,
             kind=HistoryKind.MESSAGE,
             turn_id=turn_id,
-            inbox_id=row["inbox_id"],
-            at=row["accepted_at"],
+            inbox_id=message["inbox_id"],
+            at=message["accepted_at"],
         )
 
 
@@ -133,26 +156,41 @@ def flush_partial(connection: sqlite3.Connection, request: FlushPartial) -> None
     )
 
 
+# Ending
+
+
 def end_turn(connection: sqlite3.Connection, request: EndTurn) -> TurnRow:
     """See EndTurn."""
+    if request.state not in ENDED_TURNS:
+        raise Invalid(f"{request.state} is no end of a turn")
     row = connection.execute("SELECT * FROM turns WHERE turn_id = ?", (request.turn_id,)).fetchone()
     if row is None:
-        raise NotFound(f"there is no turn {request.turn_id}")
+        raise Conflict(f"there is no turn {request.turn_id}")
     if row["turn_gen"] != request.turn_gen or row["state"] != TurnState.RUNNING:
         if row["turn_gen"] == request.turn_gen and row["state"] == request.state:
             return turn_row(row)
         raise Conflict(f"turn {request.turn_id} is {row['state']} under generation {row['turn_gen']}")
+    committed = request.state is TurnState.COMMITTED
     connection.execute(
-        "UPDATE turns SET state = ?, reason = ?, text = ?, usage = ?, ended_at = ? WHERE turn_id = ?",
+        "UPDATE turns SET state = ?, reason = ?, text = ?, partial = ?, usage = ?, ended_at = ? WHERE seq = ?",
         (
             request.state,
             request.reason,
-            request.text,
+            request.text if committed else None,
+            "" if committed else request.interrupted_text or request.text or row["partial"],
             encode_or_none(request.usage),
             request.at,
-            request.turn_id,
+            row["seq"],
         ),
     )
+    _write_outcome(connection, request, row["session_id"])
+    if request.delivery is not None:
+        deliveries.insert(connection, request.delivery, request.turn_id, request.at)
+    sessions.touch(connection, row["session_id"], request.at)
+    return turn_row(connection.execute("SELECT * FROM turns WHERE seq = ?", (row["seq"],)).fetchone())
+
+
+def _write_outcome(connection: sqlite3.Connection, request: EndTurn, session_id: str) -> None:
     for role, content, kind in (
         ("assistant", request.text, HistoryKind.MESSAGE),
         ("assistant", request.interrupted_text, HistoryKind.INTERRUPTED),
@@ -161,22 +199,24 @@ def end_turn(connection: sqlite3.Connection, request: EndTurn) -> TurnRow:
         if content is not None:
             history.append(
                 connection,
-                session_id=row["session_id"],
+                session_id=session_id,
                 role=role,
                 content=content,
                 kind=kind,
                 turn_id=request.turn_id,
                 at=request.at,
             )
-    if request.delivery is not None:
-        deliveries.insert(connection, request.delivery, request.turn_id, request.at)
+
+
+def cancel_admitted(connection: sqlite3.Connection, inbox_id: str, reason: str, at: float) -> None:
+    """End the receipt of a message that no turn will take."""
     connection.execute(
-        "UPDATE sessions SET active_at = ?, version = version + 1 WHERE session_id = ?",
-        (request.at, row["session_id"]),
+        "UPDATE turns SET state = 'cancelled', reason = ?, ended_at = ? WHERE inbox_id = ? AND state = 'admitted'",
+        (reason, at, inbox_id),
     )
-    return turn_row(
-        connection.execute("SELECT * FROM turns WHERE turn_id = ?", (request.turn_id,)).fetchone()
-    )
+
+
+# Reading
 
 
 def get_turn(connection: sqlite3.Connection, request: GetTurn) -> TurnRow | None:
@@ -185,14 +225,15 @@ def get_turn(connection: sqlite3.Connection, request: GetTurn) -> TurnRow | None
         row = connection.execute("SELECT * FROM turns WHERE turn_id = ?", (request.turn_id,)).fetchone()
     else:
         row = connection.execute(
-            "SELECT * FROM turns WHERE inbox_id = ? ORDER BY turn_gen DESC LIMIT 1", (request.inbox_id,)
+            "SELECT * FROM turns WHERE inbox_id = ? ORDER BY seq DESC LIMIT 1", (request.inbox_id,)
         ).fetchone()
     return turn_row(row) if row is not None else None
 
 
 def list_turns(connection: sqlite3.Connection, request: ListTurns) -> tuple[TurnRow, ...]:
     """See ListTurns."""
-    conditions, values = ["1"], []
+    conditions: list[str] = ["1"]
+    values: list[str] = []
     if request.session_id is not None:
         conditions.append("session_id = ?")
         values.append(request.session_id)
@@ -200,7 +241,7 @@ def list_turns(connection: sqlite3.Connection, request: ListTurns) -> tuple[Turn
         conditions.append(f"state IN ({', '.join('?' for _ in request.states)})")
         values += request.states
     rows = connection.execute(
-        f"SELECT * FROM turns WHERE {' AND '.join(conditions)} ORDER BY admitted_at DESC, turn_gen DESC LIMIT ?",
+        f"SELECT * FROM turns WHERE {' AND '.join(conditions)} ORDER BY seq DESC LIMIT ?",
         [*values, request.limit],
     )
     return tuple(turn_row(row) for row in rows)
@@ -211,7 +252,7 @@ def unfinished(
 ) -> tuple[tuple[TurnRow, str, Route | None], ...]:
     """See Unfinished."""
     rows = connection.execute(
-        "SELECT t.*, i.peer AS inbox_peer, i.route AS inbox_route FROM turns t JOIN inbox i ON i.inbox_id = t.inbox_id"
-        " WHERE t.state IN ('admitted', 'running') ORDER BY t.admitted_at"
+        "SELECT t.*, i.peer AS inbox_peer, i.route AS inbox_route FROM turns t"
+        " JOIN inbox i ON i.inbox_id = t.inbox_id WHERE t.state IN ('admitted', 'running') ORDER BY t.seq"
     )
     return tuple((turn_row(row), row["inbox_peer"], ROUTE.read(row["inbox_route"])) for row in rows)

@@ -53,11 +53,14 @@ class AcceptMessage(Write[Accepted], frozen=True, kw_only=True):
     """
     Keep a message: duplicate check, binding, session and inbox row in one transaction (RLY-11, RLY-12).
 
-    A duplicate is the same (peer, scope, chat_id, message_id), or the same buffer id of that peer with the same body
-    hash; kept 48 h; without either every message is new. The binding is resolved on (peer, scope, key); an absent scope
-    matches the chat's only one, and with several, or none, it opens its own (KEY-6).
+    A duplicate is the same ``inbox_id``, the same (peer, scope, chat_id, message_id), or the same buffer id of that peer
+    with the same body hash; kept 48 h; without any of them every message is new. The chat_id is the route's, empty
+    without one. The binding is resolved on (peer, scope, key); an absent scope matches the chat's only one, and with
+    several, or none, it opens its own (KEY-6). A chat whose session has ended gets a fresh one.
 
-    Refused: Busy when ``max_queued`` messages of the session wait already; nothing is written then.
+    Refused: Busy (``session_busy``) when ``max_queued`` messages of the session wait already; Conflict
+    (``idempotency_key_conflict``) when an API's message_id, its Idempotency-Key, comes with another body hash (API-12).
+    Nothing is written then.
     """
 
     inbox_id: str
@@ -83,12 +86,19 @@ class AcceptMessage(Write[Accepted], frozen=True, kw_only=True):
     turn_id: str | None = None
     """If set, a turn row ``admitted`` is written along: the receipt."""
     rotate: bool = False
-    """Bind the chat to a fresh session first (/new)."""
+    """
+    Bind the chat to a fresh session first (/new). The old one ends; what waits in it is undelivered, its admitted turns
+    are cancelled(new_session), and a turn that runs is left to whoever rotates.
+    """
     max_queued: int | None = None
 
 
 class RotateChat(Write[Accepted], frozen=True, kw_only=True):
-    """Bind a chat to a fresh session without a message: a bare ``/new`` (API-8)."""
+    """
+    Bind a chat to a fresh session without a message: a bare ``/new`` (API-8). The old one ends as with ``rotate``.
+
+    The answer's ``inbox_id`` is empty. Repeating it with the same ``new_session_id`` is a ``duplicate``.
+    """
 
     peer: str
     scope: str | None
@@ -97,14 +107,17 @@ class RotateChat(Write[Accepted], frozen=True, kw_only=True):
 
 
 class RequeueMessage(Write[bool], frozen=True, kw_only=True):
-    """Let a turned message be turned again, once: only while it was turned ``max_tries`` times at most. Says whether."""
+    """
+    Let a turned message be turned again, once: only while it was turned ``max_tries`` times at most and no turn over it
+    runs. Says whether.
+    """
 
     inbox_id: str
     max_tries: int
 
 
 class BuryMessage(Write[bool], frozen=True, kw_only=True):
-    """End an accepted message that no turn will take; its admitted turn, if any, ends ``cancelled`` with the reason."""
+    """End an accepted message (dead); its admitted turn, if any, ends ``cancelled`` with the reason. Says whether."""
 
     inbox_id: str
     reason: str
@@ -140,7 +153,8 @@ class EndTurn(Write[TurnRow], frozen=True, kw_only=True):
     """
     End a turn: its state, its history rows and its delivery in one transaction.
 
-    Repeating it answers the stored row. Refused with Conflict if the turn is not running under ``turn_gen``.
+    Repeating it answers the stored row. Refused with Conflict if the turn is not running under ``turn_gen``, also if
+    there is none, and Invalid if ``state`` is no end.
     """
 
     turn_id: str
@@ -273,12 +287,18 @@ class AdvanceDelivery(Write[None], frozen=True, kw_only=True):
 
 
 class SettleDelivery(Write[DeliveryRow], frozen=True, kw_only=True):
-    """Leave ``attempting`` for pending (a definite failure), unknown, delivered or dead. Repeating it is harmless."""
+    """
+    Leave ``attempting`` for pending (a definite failure), unknown, delivered or dead. Repeating it is harmless.
+
+    An unknown one may still become any of these, and a pending one dead. Everything else is refused with Conflict.
+    """
 
     delivery_id: str
     state: DeliveryState
     reason: str | None = None
     message_id: str | None = None
+    attempt: int | None = None
+    """The ``attempts`` of the claim that it is about: once it is claimed again, an older outcome is refused."""
 
 
 class LoseAttempts(Write[int], frozen=True, kw_only=True):
@@ -393,4 +413,7 @@ class ReadEvents(Read[tuple[Event, ...]], frozen=True, kw_only=True):
 
 
 class StoreInfo(Read[dict[str, Any]], frozen=True, kw_only=True):
-    """Schema version, path, sizes in bytes, rows a table, commits and writes so far."""
+    """
+    What the store is: schema (its version), path, bytes (of the file and its log), rows (of each table), commits and
+    writes (since the actor started).
+    """

@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.exceptions import Conflict, NotFound
+from actors.exceptions import Conflict
 from actors.messages.rows import DeliveryState, HistoryKind, NewDelivery, Route, TurnState
 from actors.messages.store import EndTurn, FlushPartial, GetTurn, ListDeliveries, ReadHistory, Unfinished
 
@@ -67,8 +67,8 @@ async def test_ending_otherwise_after_an_end_is_a_conflict(store):
         await store.end(taken, TurnState.FAILED)
 
 
-async def test_an_unknown_turn_is_not_found(store):
-    with pytest.raises(NotFound):
+async def test_an_unknown_turn_does_not_end(store):
+    with pytest.raises(Conflict):
         await store.ask(EndTurn(turn_id="none", turn_gen=1, state=TurnState.FAILED, at=1.0))
 
 
