@@ -1,1 +1,1 @@
-"""The command line's verbs and how they print."""
+"""The command line's verbs: each asks the running daemon over /admin and shows the answer."""
