@@ -84,7 +84,7 @@ class EventBus(Actor):
         self._failures = 0
 
     async def on_start(self) -> None:
-        """Go on numbering where the store's record ends."""
+        """Go on numbering where the store's record ends, and take what was published so far."""
         last = await self._store.ask(LastEventSeq(), self.ctx.within(self._settings.store_s))
         ordered = last == 0
         for event in await self._store.ask(
@@ -92,6 +92,7 @@ class EventBus(Actor):
         ):
             ordered = event.kind == CLOSED
         self._ring = Ring(self._settings.kept, last if ordered else last + SKIPPED_NUMBERS)
+        self.ctx.system.publish_to(self.ctx.ref)
 
     async def on_receive(self, message: Any) -> Any:
         """Publish, subscribe, or go on with a flush or a replay."""
@@ -116,6 +117,8 @@ class EventBus(Actor):
 
     async def on_stop(self, reason: DownReason) -> None:
         """Store what is left, and note that nothing is missing."""
+        # What is published from here on waits for the next incarnation, if there is one.
+        self.ctx.system.publish_to(None)
         self._publish(Publish(kind=CLOSED, path=self.ctx.path, data={}, at=self.ctx.wall()))
         budget = self.ctx.within(self._settings.store_s)
         while batch := self._ring.unstored(self._settings.batch):

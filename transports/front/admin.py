@@ -10,6 +10,7 @@ from actors.messages.store import FindKey
 from actors.runtime import Budget, Ref, System
 from transports.front.admin_connection import TRY_AGAIN, UNAUTHORIZED, AdminConnection, Receive, Send
 from transports.front.admin_settings import AdminSocketSettings
+from transports.front.auth import bearer
 
 
 class AdminSocket:
@@ -27,15 +28,16 @@ class AdminSocket:
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Serve one socket from its handshake to its end."""
         await receive()
-        key_hash = _key_hash(scope)
+        token = bearer(scope["headers"])
+        key_hash = hashlib.sha256((token or "").encode()).hexdigest()
         try:
-            key = await self._find(key_hash)
+            key = await self._find(key_hash) if token is not None else None
             refused = UNAUTHORIZED
         except TurnkeepError:
             key, refused = None, TRY_AGAIN
         # A close before the accept would become an HTTP 403 instead of a close code.
         await send({"type": "websocket.accept"})
-        if key is None or key_hash is None:
+        if key is None:
             await send({"type": "websocket.close", "code": refused})
             return
         await AdminConnection(
@@ -50,18 +52,6 @@ class AdminSocket:
             send=send,
         ).serve()
 
-    async def _find(self, key_hash: str | None) -> KeyRow | None:
-        if key_hash is None:
-            return None
+    async def _find(self, key_hash: str) -> KeyRow | None:
         budget = Budget.of(self._system.clock, self._settings.store_s)
         return await self._store.ask(FindKey(key_hash=key_hash), budget)
-
-
-def _key_hash(scope: MutableMapping[str, Any]) -> str | None:
-    """Return the hash of the bearer token, if one is shown."""
-    for name, value in scope["headers"]:
-        if name == b"authorization":
-            scheme, _, token = value.partition(b" ")
-            if scheme.lower() == b"bearer" and token.strip():
-                return hashlib.sha256(token.strip()).hexdigest()
-    return None
