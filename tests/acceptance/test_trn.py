@@ -92,9 +92,7 @@ async def test_trn_53_turns_of_one_session_never_overlap(boot, client, backend):
     count = 100
     outcomes = await asyncio.gather(*(api.say(f"m{n}", "c1") for n in range(count)))
     assert {status for status, _, _ in outcomes} == {200}
-    spans = sorted(
-        (row.turn_gen, row.state) for row in await harness.ask("/store", ListTurns(limit=1000))
-    )
+    spans = sorted((row.turn_gen, row.state) for row in await harness.ask("/store", ListTurns(limit=1000)))
     assert spans == [(gen, TurnState.COMMITTED) for gen in range(1, count + 1)]
     # The backend saw each request only after the one before it had been served whole: each holds all answers so far.
     for n, exchange in enumerate(backend.exchanges):
