@@ -17,11 +17,16 @@ async def admin_key(harness: Harness) -> KeyRow:
 
 
 async def add_peer(
-    harness: Harness, name: str, *identities: str, role: PeerRole = PeerRole.CONNECTOR, scopes: tuple[str, ...] = ()
+    harness: Harness,
+    name: str,
+    *identities: str,
+    role: PeerRole = PeerRole.CONNECTOR,
+    scopes: tuple[str, ...] = (),
 ) -> str:
     """Add a peer through the admin actor; return its secret."""
     request = AddPeer(name=name, role=role, identities=identities, scopes=scopes)
     answer = await harness.ask(
-        "/admin", Perform(request=request, caller=await admin_key(harness), watcher=harness.system.port("/test"))
+        "/admin",
+        Perform(request=request, caller=await admin_key(harness), watcher=harness.system.port("/test")),
     )
     return str(answer["secret"])

@@ -15,7 +15,15 @@ import pykka
 import structlog
 from pykka import messages as pykka_messages
 
-from actors.exceptions import ActorStopped, DeadlineExceeded, HandlerFailed, MailboxFull, Refusal, StartFailed, TurnkeepError
+from actors.exceptions import (
+    ActorStopped,
+    DeadlineExceeded,
+    HandlerFailed,
+    MailboxFull,
+    Refusal,
+    StartFailed,
+    TurnkeepError,
+)
 from actors.messages.base import Lane, Message
 from actors.messages.lifecycle import (
     ActorInfo,

@@ -3,6 +3,8 @@
 import asyncio
 import signal
 
+import pytest
+
 from tests.daemon import Daemon
 from tests.fakes.backend_script import Finish, Hold, Silence, Text
 
@@ -72,21 +74,13 @@ async def test_adm_12_a_second_sigterm_exits_at_once_with_1(tmp_path, backend, c
 async def test_rel_2_a_second_daemon_is_refused_with_its_own_exit_code(tmp_path):
     async with Daemon(tmp_path / "data") as daemon:
         second = Daemon(tmp_path / "data")
-        try:
+        with pytest.raises(RuntimeError, match=rf"(?s)ended with 10 .*pid {daemon.pid}"):
             await second.start()
-        except RuntimeError as error:
-            assert "ended with 10" in str(error) and f"pid {daemon.pid}" in str(error)
-        else:
-            raise AssertionError("two daemons on one directory")
 
 
 async def test_a_port_in_use_is_named_with_what_to_do(tmp_path):
     async with Daemon(tmp_path / "one") as daemon:
         second = Daemon(tmp_path / "two", port=daemon.port_in_use)
-        try:
+        told = rf"(?s)ended with 1 .*port {daemon.port_in_use} is in use by another program"
+        with pytest.raises(RuntimeError, match=told):
             await second.start()
-        except RuntimeError as error:
-            assert "ended with 1 " in str(error)
-            assert f"port {daemon.port_in_use} is in use by another program" in str(error)
-        else:
-            raise AssertionError("two daemons on one port")
