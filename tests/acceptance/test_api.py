@@ -224,7 +224,7 @@ async def test_api_16_a_client_that_leaves_a_stream_stops_its_turn(api, backend)
     await asyncio.wait_for(exchange.connection_closed.wait(), 5)
     (turn,) = await ended(api.harness)
     assert (turn.state, turn.reason) == (TurnState.CANCELLED, "client_gone")
-    assert turn.text.startswith("Hel\n\n[generation cancelled")
+    assert turn.partial.startswith("Hel\n\n[generation cancelled")
 
 
 async def test_api_16_a_client_that_leaves_a_buffered_request_stops_its_turn(api, backend):

@@ -116,7 +116,8 @@ async def test_trn_54_a_kill_in_mid_turn_leaves_it_interrupted_and_visible(boot,
     stream.leave()
     harness = await boot()
     (turn,) = await turns(harness)
-    assert (turn.state, turn.reason, turn.partial) == (TurnState.INTERRUPTED, "restart", "Half an answer")
+    assert (turn.state, turn.reason) == (TurnState.INTERRUPTED, "restart")
+    assert turn.partial.startswith("Half an answer")
     rows = await harness.ask("/store", ReadHistory(session_id=turn.session_id))
     assert [(row.role, row.kind) for row in rows] == [
         ("user", HistoryKind.MESSAGE), ("assistant", HistoryKind.INTERRUPTED), ("system", HistoryKind.NOTICE),
