@@ -23,6 +23,10 @@ class Failure(msgspec.Struct, frozen=True):
     error: Exception
 
 
+class Entangled(Exception):
+    """A write failed after it had changed something: only a savepoint can undo that and nothing else."""
+
+
 def run_batch(
     connection: sqlite3.Connection,
     requests: Sequence[Any],
@@ -32,19 +36,28 @@ def run_batch(
     """
     Carry out ``requests`` in order and commit once; return an outcome for each.
 
-    Each write has a savepoint of its own, so that a refusal undoes that write alone. A read sees the writes before it.
-    Raises sqlite3.Error, with all undone, if the database itself fails.
+    A write that is refused is undone alone. A read sees the writes before it. Raises sqlite3.Error, with all undone, if
+    the database itself fails.
     """
     if not any(isinstance(request, Write) for request in requests):
         return [_carry_out(connection, request, functions) for request in requests]
+    try:
+        return _in_transaction(connection, requests, functions, pass_point, _carry_out_cleanly)
+    except Entangled:
+        # Rare, as functions look before they write; savepoints for all would cost half as much again as the writes.
+        return _in_transaction(connection, requests, functions, pass_point, _carry_out_in_savepoint)
+
+
+def _in_transaction(
+    connection: sqlite3.Connection,
+    requests: Sequence[Any],
+    functions: Mapping[type, Family],
+    pass_point: Callable[[str], None],
+    carry_out: Callable[[sqlite3.Connection, Any, Mapping[type, Family]], Any],
+) -> list[Any]:
     connection.execute("BEGIN IMMEDIATE")
     try:
-        outcomes = [
-            _write(connection, request, functions)
-            if isinstance(request, Write)
-            else _carry_out(connection, request, functions)
-            for request in requests
-        ]
+        outcomes = [carry_out(connection, request, functions) for request in requests]
         pass_point("store.before_commit")
         connection.execute("COMMIT")
     except BaseException:
@@ -55,7 +68,19 @@ def run_batch(
     return outcomes
 
 
-def _write(connection: sqlite3.Connection, request: Any, functions: Mapping[type, Family]) -> Any:
+def _carry_out_cleanly(
+    connection: sqlite3.Connection, request: Any, functions: Mapping[type, Family]
+) -> Any:
+    changes = connection.total_changes
+    outcome = _carry_out(connection, request, functions)
+    if isinstance(outcome, Failure) and connection.total_changes != changes:
+        raise Entangled
+    return outcome
+
+
+def _carry_out_in_savepoint(
+    connection: sqlite3.Connection, request: Any, functions: Mapping[type, Family]
+) -> Any:
     connection.execute("SAVEPOINT one")
     outcome = _carry_out(connection, request, functions)
     if isinstance(outcome, Failure):

@@ -8,6 +8,8 @@ All may fail with StoreUnavailable (nothing of the request was kept) or Deadline
 
 from typing import Any, TypeVar
 
+import msgspec
+
 from actors.messages.base import Request
 from actors.messages.events import Event
 from actors.messages.inbound import InboundEvent
@@ -75,7 +77,7 @@ class AcceptMessage(Write[Accepted], frozen=True, kw_only=True):
     entries: tuple[Entry, ...]
     seed: tuple[Entry, ...] = ()
     """History that the client brought; kept only if the session has none."""
-    params: dict[str, Any] = {}
+    params: dict[str, Any] = msgspec.field(default_factory=dict)
     route: Route | None = None
     event: InboundEvent | None = None
     message_id: str | None = None
