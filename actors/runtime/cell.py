@@ -243,7 +243,8 @@ class Cell(pykka.Actor):
         try:
             if self.status is Status.STARTING:
                 await self._start(incarnation)
-            while self._lives(incarnation) and not await self._batch(incarnation):
+            # It waits for nothing: between batches it lets the loop breathe.
+            while self._lives(incarnation) and not await self._batch(incarnation):  # noqa: ASYNC110
                 await asyncio.sleep(0)
         except asyncio.CancelledError:
             # Only a kill, or the end of the loop, cancels an activation; the kill has done its bookkeeping already.
