@@ -32,20 +32,23 @@ def run_batch(
     requests: Sequence[Any],
     functions: Mapping[type, Family],
     pass_point: Callable[[str], None],
+    on_undone: Callable[[], None],
 ) -> list[Any]:
     """
     Carry out ``requests`` in order and commit once; return an outcome for each.
 
     A write that is refused is undone alone. A read sees the writes before it. Raises sqlite3.Error, with all undone, if
-    the database itself fails.
+    the database itself fails. ``on_undone`` is called whenever something was undone.
     """
     if not any(isinstance(request, Write) for request in requests):
         return [_carry_out(connection, request, functions) for request in requests]
     try:
-        return _in_transaction(connection, requests, functions, pass_point, _carry_out_cleanly)
+        return _in_transaction(connection, requests, functions, pass_point, on_undone, _carry_out_cleanly)
     except Entangled:
         # Rare, as functions look before they write; savepoints for all would cost half as much again as the writes.
-        return _in_transaction(connection, requests, functions, pass_point, _carry_out_in_savepoint)
+        return _in_transaction(
+            connection, requests, functions, pass_point, on_undone, _carry_out_in_savepoint
+        )
 
 
 def _in_transaction(
@@ -53,6 +56,7 @@ def _in_transaction(
     requests: Sequence[Any],
     functions: Mapping[type, Family],
     pass_point: Callable[[str], None],
+    on_undone: Callable[[], None],
     carry_out: Callable[[sqlite3.Connection, Any, Mapping[type, Family]], Any],
 ) -> list[Any]:
     connection.execute("BEGIN IMMEDIATE")
@@ -64,13 +68,12 @@ def _in_transaction(
         # SQLite has rolled back by itself after some faults.
         if connection.in_transaction:
             connection.execute("ROLLBACK")
+        on_undone()
         raise
     return outcomes
 
 
-def _carry_out_cleanly(
-    connection: sqlite3.Connection, request: Any, functions: Mapping[type, Family]
-) -> Any:
+def _carry_out_cleanly(connection: sqlite3.Connection, request: Any, functions: Mapping[type, Family]) -> Any:
     changes = connection.total_changes
     outcome = _carry_out(connection, request, functions)
     if isinstance(outcome, Failure) and connection.total_changes != changes:

@@ -154,7 +154,8 @@ def settle_delivery(connection: sqlite3.Connection, request: SettleDelivery) -> 
 def lose_attempts(connection: sqlite3.Connection, request: LoseAttempts) -> int:
     """See LoseAttempts."""
     done = connection.execute(
-        "UPDATE deliveries SET state = 'unknown', reason = 'restart', settled_at = ? WHERE state = 'attempting'",
+        "UPDATE deliveries SET state = 'unknown', reason = 'restart', settled_at = ?"
+        " WHERE state = 'attempting' AND settled_at IS NULL",
         (request.at,),
     )
     return done.rowcount
@@ -168,8 +169,10 @@ def expire(
 
     Nothing is dropped: a dead delivery stays to be seen, with its reason.
     """
-    expired = _overdue(connection, DeliveryState.PENDING, "created_at", pending_before, limit)
-    unseen = _overdue(connection, DeliveryState.UNKNOWN, "settled_at", unknown_before, limit)
+    expired = _overdue(connection, "state = 'pending'", "created_at", pending_before, limit)
+    unseen = _overdue(
+        connection, "state = 'unknown' AND settled_at IS NOT NULL", "settled_at", unknown_before, limit
+    )
     return tuple(
         _bury(connection, seq, reason, at)
         for seqs, reason in ((expired, "expired"), (unseen, "outcome_unknown"))
@@ -178,12 +181,12 @@ def expire(
 
 
 def _overdue(
-    connection: sqlite3.Connection, state: DeliveryState, column: str, before: float, limit: int
+    connection: sqlite3.Connection, condition: str, column: str, before: float, limit: int
 ) -> list[int]:
     rows = connection.execute(
-        f"SELECT seq FROM (SELECT seq, {column} FROM deliveries WHERE state = ? ORDER BY seq LIMIT ?)"
+        f"SELECT seq FROM (SELECT seq, {column} FROM deliveries WHERE {condition} ORDER BY seq LIMIT ?)"
         f" WHERE {column} < ?",
-        (state, limit, before),
+        (limit, before),
     )
     return [row["seq"] for row in rows]
 
@@ -197,19 +200,25 @@ def _bury(connection: sqlite3.Connection, seq: int, reason: str, at: float) -> D
 
 def list_deliveries(connection: sqlite3.Connection, request: ListDeliveries) -> tuple[DeliveryRow, ...]:
     """See ListDeliveries."""
-    conditions: list[str] = ["1"]
-    values: list[str] = []
-    if request.peer is not None:
-        conditions.append("peer = ?")
-        values.append(request.peer)
-    if request.states:
-        conditions.append(f"state IN ({', '.join('?' for _ in request.states)})")
-        values += request.states
-    rows = connection.execute(
-        f"SELECT * FROM deliveries WHERE {' AND '.join(conditions)} ORDER BY seq DESC LIMIT ?",
-        [*values, request.limit],
-    )
-    return tuple(delivery_row(row) for row in rows)
+    rows = [
+        row
+        for state in request.states or DeliveryState
+        for row in _of_state(connection, state, request.peer, request.limit)
+    ]
+    rows.sort(key=lambda row: -int(row["seq"]))
+    return tuple(delivery_row(row) for row in rows[: request.limit])
+
+
+def _of_state(
+    connection: sqlite3.Connection, state: DeliveryState, peer: str | None, limit: int
+) -> list[sqlite3.Row]:
+    # Each condition is that of the index which serves.
+    settled = "IS NULL" if state in (DeliveryState.PENDING, DeliveryState.ATTEMPTING) else "IS NOT NULL"
+    of_peer, values = ("AND peer = ?", [peer]) if peer is not None else ("", [])
+    return connection.execute(
+        f"SELECT * FROM deliveries WHERE state = ? AND settled_at {settled} {of_peer} ORDER BY seq DESC LIMIT ?",
+        [state, *values, limit],
+    ).fetchall()
 
 
 def peers_with_deliveries(connection: sqlite3.Connection, request: PeersWithDeliveries) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from actors.messages import store as requests
 from storage import acceptance, bindings, chats, deliveries, events, history, inbox, keys, sessions, turns
+from storage.conversations import Conversations
 from storage.peers import Peers
 from storage.retention import Retain, retain
 from storage.seal import Seal
@@ -16,7 +17,7 @@ Family = Callable[[sqlite3.Connection, Any], Any]
 """Serves one type of request inside a transaction. It raises a Refusal to say no; then nothing of it is kept."""
 
 
-def families(seal: Seal, history_rows: int, retention: RetentionSettings) -> Mapping[type, Family]:
+def families(seal: Seal, conversations: Conversations, retention: RetentionSettings) -> Mapping[type, Family]:
     """Return the function of each request type."""
     peers = Peers(seal)
     return {
@@ -25,7 +26,7 @@ def families(seal: Seal, history_rows: int, retention: RetentionSettings) -> Map
         requests.RequeueMessage: inbox.requeue_message,
         requests.BuryMessage: inbox.bury_message,
         requests.SessionsWithMail: inbox.sessions_with_mail,
-        requests.TakeTurn: partial(turns.take_turn, history_rows=history_rows),
+        requests.TakeTurn: partial(turns.take_turn, conversations=conversations),
         requests.FlushPartial: turns.flush_partial,
         requests.EndTurn: turns.end_turn,
         requests.GetTurn: turns.get_turn,
@@ -37,7 +38,7 @@ def families(seal: Seal, history_rows: int, retention: RetentionSettings) -> Map
         requests.FindBindings: bindings.find_bindings,
         requests.ReadHistory: history.read_history,
         requests.PostToChat: chats.post_to_chat,
-        requests.EditPost: history.edit_post,
+        requests.EditPost: partial(history.edit_post, conversations=conversations),
         requests.PutDelivery: deliveries.put_delivery,
         requests.ClaimDeliveries: deliveries.claim_deliveries,
         requests.AdvanceDelivery: deliveries.advance_delivery,

@@ -3,34 +3,11 @@
 import sqlite3
 from collections.abc import Iterable
 
-import msgspec
-
 from actors.messages.rows import Entry, HistoryKind, HistoryRow
 from actors.messages.store import EditPost, ReadHistory
-from storage.columns import Column
-
-CONVERSATION = """
-SELECT json_group_array(json_object('seq', seq, 'role', role, 'content', content, 'inbox_id', inbox_id))
-FROM (
-    SELECT seq, role, content, inbox_id FROM history
-    WHERE session_id = ? AND kind = 'message' ORDER BY seq DESC LIMIT ?
-)
-"""
-# As one value: of rows each costs a hand-over of the interpreter's lock, and a long history has many.
+from storage.conversations import Conversations
 
 LAST = 2**63 - 1
-
-
-class Line(msgspec.Struct):
-    """One row of CONVERSATION."""
-
-    seq: int
-    role: str
-    content: str
-    inbox_id: str | None
-
-
-LINES = Column.of(list[Line])
 
 
 def history_row(row: sqlite3.Row) -> HistoryRow:
@@ -56,27 +33,14 @@ def read_history(connection: sqlite3.Connection, request: ReadHistory) -> tuple[
     return tuple(history_row(row) for row in reversed(rows))
 
 
-def edit_post(connection: sqlite3.Connection, request: EditPost) -> bool:
+def edit_post(connection: sqlite3.Connection, request: EditPost, conversations: Conversations) -> bool:
     """See EditPost."""
+    conversations.forget()
     done = connection.execute(
         "UPDATE history SET content = ? WHERE seq = ? AND author = ?",
         (request.content, request.seq, request.author),
     )
     return done.rowcount == 1
-
-
-def conversation(
-    connection: sqlite3.Connection, session_id: str, inbox_id: str, limit: int
-) -> tuple[Entry, ...]:
-    """
-    Return what a model gets of a session: its newest messages, without notices and broken-off texts.
-
-    Those of ``inbox_id`` come last, also when the message is turned again after others.
-    """
-    packed = connection.execute(CONVERSATION, (session_id, limit)).fetchone()[0]
-    lines: list[Line] = LINES.read(packed)
-    lines.sort(key=lambda line: (line.inbox_id == inbox_id, line.seq))
-    return tuple(Entry(role=line.role, content=line.content) for line in lines)
 
 
 def append(

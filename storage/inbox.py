@@ -13,7 +13,7 @@ def requeue_message(connection: sqlite3.Connection, request: RequeueMessage) -> 
     done = connection.execute(
         "UPDATE inbox SET state = 'accepted', settled_at = NULL"
         " WHERE inbox_id = ? AND state = 'turned' AND tries <= ? AND NOT EXISTS"
-        " (SELECT 1 FROM turns WHERE turns.inbox_id = inbox.inbox_id AND turns.state = 'running')",
+        " (SELECT 1 FROM turns WHERE turns.turn_id = inbox.turn_id AND turns.state = 'running')",
         (request.inbox_id, request.max_tries),
     )
     return done.rowcount == 1
@@ -27,7 +27,8 @@ def bury_message(connection: sqlite3.Connection, request: BuryMessage) -> bool:
     )
     if done.rowcount == 0:
         return False
-    turns.cancel_admitted(connection, request.inbox_id, request.reason, request.at)
+    row = connection.execute("SELECT turn_id FROM inbox WHERE inbox_id = ?", (request.inbox_id,)).fetchone()
+    turns.cancel_admitted(connection, row["turn_id"], request.reason, request.at)
     return True
 
 
@@ -43,7 +44,7 @@ def insert(connection: sqlite3.Connection, request: AcceptMessage, session_id: s
     """Add a message that waits."""
     connection.execute(
         "INSERT INTO inbox (inbox_id, session_id, origin, peer, state, entries, params, route, event, detached,"
-        " accepted_at) VALUES (?, ?, ?, ?, 'accepted', ?, ?, ?, ?, ?, ?)",
+        " turn_id, accepted_at) VALUES (?, ?, ?, ?, 'accepted', ?, ?, ?, ?, ?, ?, ?)",
         (
             request.inbox_id,
             session_id,
@@ -54,6 +55,7 @@ def insert(connection: sqlite3.Connection, request: AcceptMessage, session_id: s
             encode_or_none(request.route),
             encode_or_none(request.event),
             request.detached,
+            request.turn_id,
             request.at,
         ),
     )
@@ -78,11 +80,11 @@ def queued(connection: sqlite3.Connection, session_id: str) -> int:
 def abandon(connection: sqlite3.Connection, session_id: str, reason: str, at: float) -> None:
     """Let what waits in a session that has ended be undelivered (SES-50)."""
     waiting = connection.execute(
-        "SELECT inbox_id FROM inbox WHERE session_id = ? AND state = 'accepted'", (session_id,)
+        "SELECT seq, turn_id FROM inbox WHERE session_id = ? AND state = 'accepted'", (session_id,)
     ).fetchall()
     for row in waiting:
         connection.execute(
-            "UPDATE inbox SET state = ?, reason = ?, settled_at = ? WHERE inbox_id = ?",
-            (InboxState.UNDELIVERED, reason, at, row["inbox_id"]),
+            "UPDATE inbox SET state = ?, reason = ?, settled_at = ? WHERE seq = ?",
+            (InboxState.UNDELIVERED, reason, at, row["seq"]),
         )
-        turns.cancel_admitted(connection, row["inbox_id"], reason, at)
+        turns.cancel_admitted(connection, row["turn_id"], reason, at)

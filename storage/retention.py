@@ -39,23 +39,31 @@ class Retained(msgspec.Struct, frozen=True):
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """Rows of ``table`` in ``state`` go ``seconds`` after ``column``."""
+    """
+    Rows of ``table`` for which ``condition`` holds go ``seconds`` after ``column``.
+
+    The oldest are looked for by seq ``among`` rows that an index, or the table itself, has in that order.
+    """
 
     table: str
     column: str
     seconds: float
-    state: str | None = None
+    among: str = "1"
     condition: str = "1"
 
 
 def rules(settings: RetentionSettings) -> tuple[Rule, ...]:
     """Return the rules, with the user's numbers."""
+
+    def settled(state: str) -> str:
+        return f"state = '{state}' AND settled_at IS NOT NULL"
+
     return (
         Rule("seen", "at", settings.dedupe_h * HOUR),
         # The newest event stays: its number is where the next start goes on.
         Rule("events", "at", settings.events_days * DAY, condition="seq < (SELECT max(seq) FROM events)"),
-        Rule("deliveries", "settled_at", settings.delivered_days * DAY, state="delivered"),
-        Rule("deliveries", "settled_at", settings.dead_days * DAY, state="dead"),
+        Rule("deliveries", "settled_at", settings.delivered_days * DAY, among=settled("delivered")),
+        Rule("deliveries", "settled_at", settings.dead_days * DAY, among=settled("dead")),
         # What makes a repetition a duplicate points to the message.
         Rule(
             "inbox",
@@ -81,10 +89,9 @@ def retain(connection: sqlite3.Connection, request: Retain, settings: RetentionS
 
 
 def _delete(connection: sqlite3.Connection, rule: Rule, before: float) -> int:
-    of_state = "" if rule.state is None else f"WHERE state = '{rule.state}'"
     done = connection.execute(
         f"DELETE FROM {rule.table} WHERE seq IN"
-        f" (SELECT seq FROM (SELECT * FROM {rule.table} {of_state} ORDER BY seq LIMIT {STEP_ROWS})"
+        f" (SELECT seq FROM (SELECT * FROM {rule.table} WHERE {rule.among} ORDER BY seq LIMIT {STEP_ROWS})"
         f" WHERE {rule.column} < ? AND {rule.condition})",
         (before,),
     )

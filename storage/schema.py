@@ -77,7 +77,8 @@ CREATE TABLE bindings (
     PRIMARY KEY (peer, session_key, scope)
 );
 
--- Accepted messages in their order. entries are what a model gets of one; event is the message as its chat had it.
+-- Accepted messages in their order. entries are what a model gets of one; event is the message as its chat had it;
+-- turn_id is its newest turn.
 CREATE TABLE inbox (
     seq         INTEGER PRIMARY KEY AUTOINCREMENT,
     inbox_id    TEXT NOT NULL UNIQUE,
@@ -92,6 +93,7 @@ CREATE TABLE inbox (
     event       BLOB,
     detached    INTEGER NOT NULL,
     tries       INTEGER NOT NULL DEFAULT 0,
+    turn_id     TEXT,
     accepted_at REAL NOT NULL,
     settled_at  REAL
 );
@@ -109,8 +111,9 @@ CREATE TABLE seen (
     inbox_id    TEXT NOT NULL,
     at          REAL NOT NULL
 );
-CREATE UNIQUE INDEX seen_message ON seen (peer, chat_id, message_id, scope) WHERE message_id IS NOT NULL;
-CREATE UNIQUE INDEX seen_buffer ON seen (peer, buffer_id) WHERE buffer_id IS NOT NULL;
+-- Ids first: platforms count them up, so that new ones land on few pages.
+CREATE UNIQUE INDEX seen_message ON seen (message_id, chat_id, scope, peer) WHERE message_id IS NOT NULL;
+CREATE UNIQUE INDEX seen_buffer ON seen (buffer_id, peer) WHERE buffer_id IS NOT NULL;
 
 -- inbox_id is no reference: the outcome of a turn is kept for longer than the message.
 CREATE TABLE turns (
@@ -132,8 +135,9 @@ CREATE TABLE turns (
 );
 -- One running turn a session, whatever the actors believe (TRN-53).
 CREATE UNIQUE INDEX turns_running ON turns (session_id) WHERE state = 'running';
-CREATE INDEX turns_state ON turns (state, seq);
-CREATE INDEX turns_inbox ON turns (inbox_id, seq);
+CREATE INDEX turns_admitted ON turns (seq) WHERE state = 'admitted';
+-- The ends that people look for. A turn that goes well is in neither of the two.
+CREATE INDEX turns_not_well ON turns (state, seq) WHERE state NOT IN ('admitted', 'running', 'committed');
 CREATE INDEX turns_session ON turns (session_id, seq);
 
 -- seq is the message id that the console gives out. inbox_id marks what a person said.
@@ -168,7 +172,8 @@ CREATE TABLE deliveries (
     settled_at  REAL
 );
 CREATE INDEX deliveries_open ON deliveries (state, peer, chat, seq) WHERE settled_at IS NULL;
-CREATE INDEX deliveries_state ON deliveries (state, seq);
+CREATE INDEX deliveries_pending ON deliveries (seq) WHERE state = 'pending';
+CREATE INDEX deliveries_settled ON deliveries (state, seq) WHERE settled_at IS NOT NULL;
 
 -- The event bus's tail.
 CREATE TABLE events (

@@ -35,8 +35,8 @@ def remember(connection: sqlite3.Connection, request: AcceptMessage) -> None:
     if request.buffer_id is not None:
         # A buffer id that is used again, with another body, stands for the newer message.
         connection.execute(
-            "UPDATE seen SET buffer_id = NULL WHERE peer = ? AND buffer_id = ?",
-            (request.peer, request.buffer_id),
+            "UPDATE seen SET buffer_id = NULL WHERE buffer_id = ? AND peer = ?",
+            (request.buffer_id, request.peer),
         )
     connection.execute(
         "INSERT INTO seen (peer, scope, chat_id, message_id, buffer_id, body_hash, inbox_id, at)"
@@ -57,8 +57,8 @@ def remember(connection: sqlite3.Connection, request: AcceptMessage) -> None:
 def _by_message(connection: sqlite3.Connection, request: AcceptMessage) -> sqlite3.Row | None:
     found = connection.execute(
         "SELECT inbox_id, body_hash FROM seen"
-        " WHERE peer = ? AND chat_id = ? AND message_id = ? AND scope = ?",
-        (request.peer, _chat(request), request.message_id, request.scope or ""),
+        " WHERE message_id = ? AND chat_id = ? AND scope = ? AND peer = ?",
+        (request.message_id, _chat(request), request.scope or "", request.peer),
     ).fetchone()
     if found is None:
         return None
@@ -73,8 +73,8 @@ def _by_message(connection: sqlite3.Connection, request: AcceptMessage) -> sqlit
 
 def _by_buffer(connection: sqlite3.Connection, request: AcceptMessage) -> sqlite3.Row | None:
     found = connection.execute(
-        "SELECT inbox_id, body_hash FROM seen WHERE peer = ? AND buffer_id = ?",
-        (request.peer, request.buffer_id),
+        "SELECT inbox_id, body_hash FROM seen WHERE buffer_id = ? AND peer = ?",
+        (request.buffer_id, request.peer),
     ).fetchone()
     if found is None or found["body_hash"] != request.body_hash:
         return None

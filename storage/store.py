@@ -22,6 +22,7 @@ from actors.messages.store import StoreInfo, Write
 from actors.runtime import DEFERRED, Actor, Budget, Reply
 from storage.batch import Failure, run_batch
 from storage.connection import Connection
+from storage.conversations import Conversations
 from storage.database import Database
 from storage.families import families
 from storage.faults import explain, spoils_connection
@@ -34,6 +35,9 @@ log = structlog.get_logger("turnkeep.store")
 BATCH_ROWS = 100
 COLLECT_SECONDS = 0.002
 """What a batch takes along at most, and for how long a mailbox that never runs dry may keep it back."""
+
+KEPT_BYTES = 16 * 1024 * 1024
+"""How much of the conversations that go on is kept in memory."""
 
 
 class RetainDue(ControlMessage, frozen=True, kw_only=True):
@@ -62,8 +66,9 @@ class Store(Actor):
         self._database = database
         self._settings = settings or StoreSettings()
         self._retention = retention or RetentionSettings()
+        self._conversations = Conversations(self._settings.history_rows, KEPT_BYTES)
         self._functions = {
-            **families(database.seal, self._settings.history_rows, self._retention),
+            **families(database.seal, self._conversations, self._retention),
             StoreInfo: self._info,
         }
         self._queue: deque[Queued] = deque()
@@ -155,7 +160,13 @@ class Store(Actor):
             if self._connection is None:
                 self._connection = await self._database.connect()
             outcomes = await self._connection.run(
-                partial(run_batch, requests=requests, functions=self._functions, pass_point=failpoints.hit)
+                partial(
+                    run_batch,
+                    requests=requests,
+                    functions=self._functions,
+                    pass_point=failpoints.hit,
+                    on_undone=self._conversations.forget,
+                )
             )
         except (sqlite3.Error, OSError, StoreFault) as error:
             outcomes = self._failed(batch, error)

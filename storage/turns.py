@@ -25,11 +25,15 @@ from actors.messages.store import (
 )
 from storage import deliveries, history, sessions
 from storage.columns import Column, encode_or_none
+from storage.conversations import Conversations
 
 ENTRIES = Column.of(tuple[Entry, ...])
 PARAMS = Column.of(dict)
 ROUTE = Column.of(Route)
 USAGE = Column.of(dict[str, int])
+
+NOT_WELL = "state NOT IN ('admitted', 'running', 'committed')"
+"""The condition of an index, and therefore of the queries that it serves."""
 
 
 def turn_row(row: sqlite3.Row) -> TurnRow:
@@ -64,24 +68,30 @@ def admit(connection: sqlite3.Connection, request: AcceptMessage, session_id: st
     )
 
 
-def take_turn(connection: sqlite3.Connection, request: TakeTurn, history_rows: int) -> TakenTurn | None:
-    """See TakeTurn. A model gets the session's newest ``history_rows`` messages at most."""
+def take_turn(
+    connection: sqlite3.Connection, request: TakeTurn, conversations: Conversations
+) -> TakenTurn | None:
+    """See TakeTurn."""
     message = connection.execute(
-        "SELECT seq, inbox_id, origin, peer, entries, params, route, detached, tries, accepted_at FROM inbox"
+        "SELECT seq, inbox_id, origin, peer, entries, params, route, detached, tries, turn_id,"
+        " accepted_at FROM inbox"
         " WHERE session_id = ? AND state = 'accepted' ORDER BY seq LIMIT 1",
         (request.session_id,),
     ).fetchone()
     if message is None:
         return None
     _refuse_while_one_runs(connection, request.session_id)
-    connection.execute(
-        "UPDATE inbox SET state = ?, tries = tries + 1, settled_at = ? WHERE seq = ?",
-        (InboxState.TURNED, request.at, message["seq"]),
-    )
     turn_gen = sessions.next_turn_gen(connection, request.session_id)
     turn_id = _begin(connection, request, message, turn_gen)
+    connection.execute(
+        "UPDATE inbox SET state = ?, tries = tries + 1, turn_id = ?, settled_at = ? WHERE seq = ?",
+        (InboxState.TURNED, turn_id, request.at, message["seq"]),
+    )
     if message["tries"] == 0:
         _write_entries(connection, request, message, turn_id)
+        entries = conversations.read(connection, request.session_id)
+    else:
+        entries = conversations.read_again(connection, request.session_id, message["inbox_id"])
     return TakenTurn(
         turn_id=turn_id,
         turn_gen=turn_gen,
@@ -90,7 +100,7 @@ def take_turn(connection: sqlite3.Connection, request: TakeTurn, history_rows: i
         origin=Origin(message["origin"]),
         peer=message["peer"],
         route=ROUTE.read(message["route"]),
-        history=history.conversation(connection, request.session_id, message["inbox_id"], history_rows),
+        history=entries,
         params=PARAMS.read(message["params"]),
         detached=bool(message["detached"]),
         tries=message["tries"] + 1,
@@ -106,15 +116,13 @@ def _refuse_while_one_runs(connection: sqlite3.Connection, session_id: str) -> N
 
 
 def _begin(connection: sqlite3.Connection, request: TakeTurn, message: sqlite3.Row, turn_gen: int) -> str:
-    admitted = connection.execute(
-        "SELECT turn_id FROM turns WHERE inbox_id = ? AND state = 'admitted'", (message["inbox_id"],)
-    ).fetchone()
-    if admitted is not None:
-        connection.execute(
-            "UPDATE turns SET state = 'running', turn_gen = ?, tries = ? WHERE turn_id = ?",
-            (turn_gen, message["tries"] + 1, admitted["turn_id"]),
+    if message["turn_id"] is not None:
+        admitted = connection.execute(
+            "UPDATE turns SET state = 'running', turn_gen = ?, tries = ? WHERE turn_id = ? AND state = 'admitted'",
+            (turn_gen, message["tries"] + 1, message["turn_id"]),
         )
-        return str(admitted["turn_id"])
+        if admitted.rowcount == 1:
+            return str(message["turn_id"])
     connection.execute(
         "INSERT INTO turns (turn_id, session_id, inbox_id, turn_gen, state, origin, detached, tries, admitted_at)"
         " VALUES (?, ?, ?, ?, 'running', ?, ?, ?, ?)",
@@ -186,7 +194,6 @@ def end_turn(connection: sqlite3.Connection, request: EndTurn) -> TurnRow:
     _write_outcome(connection, request, row["session_id"])
     if request.delivery is not None:
         deliveries.insert(connection, request.delivery, request.turn_id, request.at)
-    sessions.touch(connection, row["session_id"], request.at)
     return turn_row(connection.execute("SELECT * FROM turns WHERE seq = ?", (row["seq"],)).fetchone())
 
 
@@ -208,11 +215,11 @@ def _write_outcome(connection: sqlite3.Connection, request: EndTurn, session_id:
             )
 
 
-def cancel_admitted(connection: sqlite3.Connection, inbox_id: str, reason: str, at: float) -> None:
-    """End the receipt of a message that no turn will take."""
+def cancel_admitted(connection: sqlite3.Connection, turn_id: str | None, reason: str, at: float) -> None:
+    """End the receipt, if there is one, of a message that no turn will take."""
     connection.execute(
-        "UPDATE turns SET state = 'cancelled', reason = ?, ended_at = ? WHERE inbox_id = ? AND state = 'admitted'",
-        (reason, at, inbox_id),
+        "UPDATE turns SET state = 'cancelled', reason = ?, ended_at = ? WHERE turn_id = ? AND state = 'admitted'",
+        (reason, at, turn_id),
     )
 
 
@@ -225,34 +232,52 @@ def get_turn(connection: sqlite3.Connection, request: GetTurn) -> TurnRow | None
         row = connection.execute("SELECT * FROM turns WHERE turn_id = ?", (request.turn_id,)).fetchone()
     else:
         row = connection.execute(
-            "SELECT * FROM turns WHERE inbox_id = ? ORDER BY seq DESC LIMIT 1", (request.inbox_id,)
+            "SELECT turns.* FROM inbox JOIN turns ON turns.turn_id = inbox.turn_id WHERE inbox.inbox_id = ?",
+            (request.inbox_id,),
         ).fetchone()
     return turn_row(row) if row is not None else None
 
 
 def list_turns(connection: sqlite3.Connection, request: ListTurns) -> tuple[TurnRow, ...]:
     """See ListTurns."""
-    conditions: list[str] = ["1"]
-    values: list[str] = []
-    if request.session_id is not None:
-        conditions.append("session_id = ?")
-        values.append(request.session_id)
-    if request.states:
-        conditions.append(f"state IN ({', '.join('?' for _ in request.states)})")
-        values += request.states
-    rows = connection.execute(
-        f"SELECT * FROM turns WHERE {' AND '.join(conditions)} ORDER BY seq DESC LIMIT ?",
-        [*values, request.limit],
-    )
-    return tuple(turn_row(row) for row in rows)
+    if request.session_id is None and request.states:
+        rows = [row for state in request.states for row in _of_state(connection, state, request.limit)]
+        rows.sort(key=lambda row: -int(row["seq"]))
+    else:
+        conditions, values = ["1"], []
+        if request.session_id is not None:
+            conditions.append("session_id = ?")
+            values.append(request.session_id)
+        if request.states:
+            conditions.append(f"state IN ({', '.join('?' for _ in request.states)})")
+            values += request.states
+        rows = connection.execute(
+            f"SELECT * FROM turns WHERE {' AND '.join(conditions)} ORDER BY seq DESC LIMIT ?",
+            [*values, request.limit],
+        ).fetchall()
+    return tuple(turn_row(row) for row in rows[: request.limit])
+
+
+def _of_state(connection: sqlite3.Connection, state: TurnState, limit: int) -> list[sqlite3.Row]:
+    # The state stands in the text, as only so SQLite sees that a partial index serves.
+    well = state in (TurnState.ADMITTED, TurnState.RUNNING, TurnState.COMMITTED)
+    condition = f"state = '{state}'" if well else f"state = '{state}' AND {NOT_WELL}"
+    return connection.execute(
+        f"SELECT * FROM turns WHERE {condition} ORDER BY seq DESC LIMIT ?", (limit,)
+    ).fetchall()
 
 
 def unfinished(
     connection: sqlite3.Connection, request: Unfinished
 ) -> tuple[tuple[TurnRow, str, Route | None], ...]:
     """See Unfinished."""
-    rows = connection.execute(
-        "SELECT t.*, i.peer AS inbox_peer, i.route AS inbox_route FROM turns t"
-        " JOIN inbox i ON i.inbox_id = t.inbox_id WHERE t.state IN ('admitted', 'running') ORDER BY t.seq"
-    )
+    rows = [
+        row
+        for state in ("admitted", "running")
+        for row in connection.execute(
+            "SELECT t.*, i.peer AS inbox_peer, i.route AS inbox_route FROM turns t"
+            f" JOIN inbox i ON i.inbox_id = t.inbox_id WHERE t.state = '{state}'"
+        )
+    ]
+    rows.sort(key=lambda row: int(row["seq"]))
     return tuple((turn_row(row), row["inbox_peer"], ROUTE.read(row["inbox_route"])) for row in rows)

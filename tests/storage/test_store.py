@@ -41,6 +41,7 @@ from actors.messages.store import (
 )
 from actors.runtime import Budget
 from storage import open_database
+from storage.conversations import Conversations
 from storage.database import FILE
 from storage.families import families
 from storage.migrations import migrate
@@ -205,7 +206,9 @@ def test_every_request_type_has_a_function():
         and issubclass(kind, requests.Read | requests.Write)
         and kind not in (requests.Read, requests.Write)
     }
-    assert kinds - set(families(Seal(Fernet.generate_key()), 10, RetentionSettings())) == {StoreInfo}
+    assert kinds - set(
+        families(Seal(Fernet.generate_key()), Conversations(10, 1000), RetentionSettings())
+    ) == {StoreInfo}
 
 
 # Peers and keys

@@ -1,0 +1,74 @@
+"""What models get of sessions: the messages, without notices and broken-off texts."""
+
+import sqlite3
+from collections import OrderedDict
+
+from actors.messages.rows import Entry
+
+NEWEST = """
+SELECT seq, role, content, inbox_id FROM history
+WHERE session_id = ? AND kind = 'message' AND seq > ? ORDER BY seq DESC LIMIT ?
+"""
+
+ENTRY_BYTES = 256
+"""What an entry takes in memory besides its text, roughly."""
+
+
+class Conversation:
+    """The entries of one session up to ``seq``."""
+
+    __slots__ = ("entries", "seq", "size")
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.seq = 0
+        self.size = 0
+
+    def extend(self, rows: list[sqlite3.Row], limit: int) -> None:
+        """Add rows, the newest first, and let go what is more than ``limit``."""
+        for row in reversed(rows):
+            self.entries.append(Entry(role=row["role"], content=row["content"]))
+            self.size += ENTRY_BYTES + len(row["content"])
+        if rows:
+            self.seq = rows[0]["seq"]
+        for entry in self.entries[:-limit]:
+            self.size -= ENTRY_BYTES + len(entry.content)
+        del self.entries[:-limit]
+
+
+class Conversations:
+    """
+    Reads conversations, and keeps those that went on last, so that a turn costs what is new and not all that was said.
+
+    The database is right, not this: when a transaction is undone, or a text edited, it has to forget.
+    """
+
+    def __init__(self, rows: int, size: int) -> None:
+        self._rows = rows
+        self._size = size
+        self._kept: OrderedDict[str, Conversation] = OrderedDict()
+        self._kept_size = 0
+
+    def read(self, connection: sqlite3.Connection, session_id: str) -> tuple[Entry, ...]:
+        """Return the newest messages of a session, at most ``rows``, oldest first."""
+        conversation = self._kept.pop(session_id, None) or Conversation()
+        self._kept_size -= conversation.size
+        rows = connection.execute(NEWEST, (session_id, conversation.seq, self._rows)).fetchall()
+        conversation.extend(rows, self._rows)
+        self._kept[session_id] = conversation
+        self._kept_size += conversation.size
+        while self._kept_size > self._size:
+            _, oldest = self._kept.popitem(last=False)
+            self._kept_size -= oldest.size
+        return tuple(conversation.entries)
+
+    def read_again(self, connection: sqlite3.Connection, session_id: str, inbox_id: str) -> tuple[Entry, ...]:
+        """Return the same with the entries of ``inbox_id`` last, although others have come since."""
+        rows = connection.execute(NEWEST, (session_id, 0, self._rows)).fetchall()
+        rows.sort(key=lambda row: (row["inbox_id"] == inbox_id, row["seq"]))
+        return tuple(Entry(role=row["role"], content=row["content"]) for row in rows)
+
+    def forget(self) -> None:
+        """Read everything anew."""
+        self._kept.clear()
+        self._kept_size = 0
