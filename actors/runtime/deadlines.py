@@ -39,8 +39,10 @@ class Deadlines:
         return Entry(grain, waiting)
 
     def _expire(self, number: int) -> None:
-        for waiting in self._grains.pop(number):
-            waiting.expire()
+        # Each leaves first: expiring one may cancel it, or others of the grain.
+        grain = self._grains.pop(number)
+        while grain:
+            grain.pop().expire()
 
 
 class Entry:

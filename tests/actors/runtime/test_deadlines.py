@@ -34,3 +34,20 @@ def test_a_cancelled_one_never_expires_and_its_neighbours_do():
     entries[0].cancel()
     clock.advance(6)
     assert gone.expired_at == [] and len(stays.expired_at) == 1
+
+
+def test_those_that_cancel_as_they_expire_take_no_neighbour_along():
+    clock = StillClock()
+    deadlines = Deadlines(clock)
+    expired = []
+
+    class Cancelling:
+        def expire(self):
+            expired.append(self)
+            self.entry.cancel()
+
+    waiting = [Cancelling() for _ in range(3)]
+    for one in waiting:
+        one.entry = deadlines.add(one, clock.monotonic() + 5)
+    clock.advance(6)
+    assert len(expired) == 3
