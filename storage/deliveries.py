@@ -2,6 +2,8 @@
 
 import sqlite3
 
+import msgspec
+
 from actors.exceptions import Conflict, NotFound
 from actors.messages.rows import DeliveryRow, DeliveryState, NewDelivery, Route
 from actors.messages.store import (
@@ -114,11 +116,15 @@ def claim_deliveries(connection: sqlite3.Connection, request: ClaimDeliveries) -
 
 
 def _claim(connection: sqlite3.Connection, seq: int) -> DeliveryRow:
-    connection.execute(
-        "UPDATE deliveries SET state = 'attempting', attempts = attempts + 1, reason = NULL WHERE seq = ?",
-        (seq,),
+    row = _by_seq(connection, seq)
+    claimed = msgspec.structs.replace(
+        row, state=DeliveryState.ATTEMPTING, attempts=row.attempts + 1, reason=None
     )
-    return delivery_row(connection.execute("SELECT * FROM deliveries WHERE seq = ?", (seq,)).fetchone())
+    connection.execute(
+        "UPDATE deliveries SET state = 'attempting', attempts = ?, reason = NULL WHERE seq = ?",
+        (claimed.attempts, seq),
+    )
+    return claimed
 
 
 def advance_delivery(connection: sqlite3.Connection, request: AdvanceDelivery) -> None:
@@ -138,17 +144,18 @@ def settle_delivery(connection: sqlite3.Connection, request: SettleDelivery) -> 
         return row
     if request.state not in LEAVES[row.state]:
         raise Conflict(f"delivery {request.delivery_id} is {row.state}")
+    settled = msgspec.structs.replace(
+        row,
+        state=request.state,
+        reason=request.reason,
+        message_id=request.message_id,
+        settled_at=None if request.state is DeliveryState.PENDING else request.at,
+    )
     connection.execute(
         "UPDATE deliveries SET state = ?, reason = ?, message_id = ?, settled_at = ? WHERE delivery_id = ?",
-        (
-            request.state,
-            request.reason,
-            request.message_id,
-            None if request.state is DeliveryState.PENDING else request.at,
-            request.delivery_id,
-        ),
+        (settled.state, settled.reason, settled.message_id, settled.settled_at, settled.delivery_id),
     )
-    return _get(connection, request.delivery_id)
+    return settled
 
 
 def lose_attempts(connection: sqlite3.Connection, request: LoseAttempts) -> int:
@@ -195,7 +202,7 @@ def _bury(connection: sqlite3.Connection, seq: int, reason: str, at: float) -> D
     connection.execute(
         "UPDATE deliveries SET state = 'dead', reason = ?, settled_at = ? WHERE seq = ?", (reason, at, seq)
     )
-    return delivery_row(connection.execute("SELECT * FROM deliveries WHERE seq = ?", (seq,)).fetchone())
+    return _by_seq(connection, seq)
 
 
 def list_deliveries(connection: sqlite3.Connection, request: ListDeliveries) -> tuple[DeliveryRow, ...]:
@@ -234,3 +241,7 @@ def _get(connection: sqlite3.Connection, delivery_id: str) -> DeliveryRow:
     if row is None:
         raise NotFound(f"there is no delivery {delivery_id}")
     return delivery_row(row)
+
+
+def _by_seq(connection: sqlite3.Connection, seq: int) -> DeliveryRow:
+    return delivery_row(connection.execute("SELECT * FROM deliveries WHERE seq = ?", (seq,)).fetchone())

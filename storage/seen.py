@@ -32,12 +32,6 @@ def remember(connection: sqlite3.Connection, request: AcceptMessage) -> None:
     """Let a repetition of ``request`` be a duplicate from now on."""
     if request.message_id is None and request.buffer_id is None:
         return
-    if request.buffer_id is not None:
-        # A buffer id that is used again, with another body, stands for the newer message.
-        connection.execute(
-            "UPDATE seen SET buffer_id = NULL WHERE buffer_id = ? AND peer = ?",
-            (request.buffer_id, request.peer),
-        )
     connection.execute(
         "INSERT INTO seen (peer, scope, chat_id, message_id, buffer_id, body_hash, inbox_id, at)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -73,12 +67,16 @@ def _by_message(connection: sqlite3.Connection, request: AcceptMessage) -> sqlit
 
 def _by_buffer(connection: sqlite3.Connection, request: AcceptMessage) -> sqlite3.Row | None:
     found = connection.execute(
-        "SELECT inbox_id, body_hash FROM seen WHERE buffer_id = ? AND peer = ?",
+        "SELECT seq, inbox_id, body_hash FROM seen WHERE buffer_id = ? AND peer = ?",
         (request.buffer_id, request.peer),
     ).fetchone()
-    if found is None or found["body_hash"] != request.body_hash:
+    if found is None:
         return None
-    return inbox.get(connection, found["inbox_id"])
+    if found["body_hash"] == request.body_hash:
+        return inbox.get(connection, found["inbox_id"])
+    # A buffer id that is used again, with another body, stands for the newer message.
+    connection.execute("UPDATE seen SET buffer_id = NULL WHERE seq = ?", (found["seq"],))
+    return None
 
 
 def _chat(request: AcceptMessage) -> str:

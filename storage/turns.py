@@ -2,6 +2,8 @@
 
 import sqlite3
 
+import msgspec
+
 from actors.exceptions import Conflict, Invalid
 from actors.messages.rows import (
     ENDED_TURNS,
@@ -178,23 +180,36 @@ def end_turn(connection: sqlite3.Connection, request: EndTurn) -> TurnRow:
         if row["turn_gen"] == request.turn_gen and row["state"] == request.state:
             return turn_row(row)
         raise Conflict(f"turn {request.turn_id} is {row['state']} under generation {row['turn_gen']}")
-    committed = request.state is TurnState.COMMITTED
+    ended = _ended(turn_row(row), request)
     connection.execute(
         "UPDATE turns SET state = ?, reason = ?, text = ?, partial = ?, usage = ?, ended_at = ? WHERE seq = ?",
         (
-            request.state,
-            request.reason,
-            request.text if committed else None,
-            "" if committed else request.interrupted_text or request.text or row["partial"],
-            encode_or_none(request.usage),
-            request.at,
+            ended.state,
+            ended.reason,
+            ended.text,
+            ended.partial,
+            encode_or_none(ended.usage),
+            ended.ended_at,
             row["seq"],
         ),
     )
-    _write_outcome(connection, request, row["session_id"])
+    _write_outcome(connection, request, ended.session_id)
     if request.delivery is not None:
         deliveries.insert(connection, request.delivery, request.turn_id, request.at)
-    return turn_row(connection.execute("SELECT * FROM turns WHERE seq = ?", (row["seq"],)).fetchone())
+    return ended
+
+
+def _ended(turn: TurnRow, request: EndTurn) -> TurnRow:
+    committed = request.state is TurnState.COMMITTED
+    return msgspec.structs.replace(
+        turn,
+        state=request.state,
+        reason=request.reason,
+        text=request.text if committed else None,
+        partial="" if committed else request.interrupted_text or request.text or turn.partial,
+        usage=request.usage,
+        ended_at=request.at,
+    )
 
 
 def _write_outcome(connection: sqlite3.Connection, request: EndTurn, session_id: str) -> None:
