@@ -6,6 +6,7 @@ import json
 from typing import Any, Self
 
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
 
 SECONDS = 20.0
 
@@ -58,9 +59,20 @@ class AdminWire:
                 return message
 
     async def closed(self) -> int:
-        """Wait for the end without reading anything else; return the close code."""
+        """Wait for the end, before which nothing is said; return the close code."""
         async with asyncio.timeout(SECONDS):
-            async for message in self.socket:
-                raise AssertionError(f"something was said: {message!r}")
-            assert self.socket.close_code is not None
-            return self.socket.close_code
+            try:
+                message = await self.socket.recv()
+            except ConnectionClosed:
+                assert self.socket.close_code is not None
+                return self.socket.close_code
+        raise AssertionError(f"something was said: {message!r}")
+
+    async def last(self) -> Any:
+        """Read on to the end; return the last message."""
+        message = None
+        while True:
+            try:
+                message = await self.receive()
+            except ConnectionClosed:
+                return message
