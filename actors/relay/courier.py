@@ -114,7 +114,7 @@ class Courier:
             case outbox.Settle(settlement=settlement):
                 self._settle(settlement)
             case outbox.RestChat(chat=chat, attempts=attempts):
-                self._ctx.set_timer(f"rest:{chat}", self._delay(max(1, attempts)), ChatRested(chat=chat))
+                self._ctx.set_timer(f"rest:{chat}", self._delay(attempts), ChatRested(chat=chat))
             case outbox.EndRests(chats=chats):
                 for chat in chats:
                     self._ctx.cancel_timer(f"rest:{chat}")
@@ -203,6 +203,7 @@ class Courier:
             state=settlement.state,
             reason=settlement.reason,
             message_id=settlement.message_id,
+            attempt=settlement.attempts,
         )
         self._ctx.pipe(
             self._store.ask(request, self._store_budget()),

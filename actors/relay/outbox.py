@@ -45,7 +45,8 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     parts_done: int = 0
     advance: bool = False
     """Whether the store has to take ``parts_done`` first, as the rest will be sent from there."""
-    attempts: int = 0
+    attempts: int
+    """Which attempt it is about."""
     failures: int = 0
     """How often the store has not taken it."""
 
@@ -307,6 +308,7 @@ def _listed(state: State, deliveries: tuple[DeliveryRow, ...]) -> Step:
             chat=row.chat,
             state=DeliveryState.UNKNOWN if crashed else DeliveryState.PENDING,
             reason="outcome_unknown" if crashed else "claim_lost",
+            attempts=row.attempts,
         )
     new = tuple(Settle(entry) for key, entry in settling.items() if key not in state.settling)
     listed = msgspec.structs.replace(
@@ -336,6 +338,7 @@ def _answered(state: State, event: PartAnswered) -> Step:
         chat=row.chat,
         state=DeliveryState.DELIVERED,
         message_id=str(message_id) if message_id is not None else None,
+        attempts=row.attempts,
     )
     state, effects = _settle(state, entry, settlement)
     return state, (*advance, *effects)
