@@ -17,7 +17,7 @@ from bin.config import Config
 from storage import Database, Store
 from transports.backends import LaneKind, LaneSettings, lane
 from transports.front.admin import AdminSocket
-from transports.front.edges import Edges, LaneRef
+from transports.front.edges import Admission, Edges, LaneRef
 from transports.front.front import Front
 from transports.front.listener import Listener
 from transports.relay.endpoint import RelayEndpoint
@@ -44,6 +44,8 @@ class Composition:
         self._database = database
         self._daemon = daemon
         self._lanes = config.lane or (ECHO,)
+        # Outlives the front's restarts: a server that comes back while the daemon stops must not take turns again.
+        self._admission = Admission()
         self._listener = Listener(config.server.host, config.server.port)
         self._boot_id = system.new_id()
         self._started_at = system.clock.wall()
@@ -147,6 +149,7 @@ class Composition:
                 settings=self._config.admin_socket,
             ),
             settings=self._config.server,
+            admission=self._admission,
         )
         return Front(edges, self._listener)
 

@@ -124,15 +124,22 @@ class TurnTaken(ControlMessage, frozen=True, kw_only=True):
 class TakeFailed(ControlMessage, frozen=True, kw_only=True):
     """The store did not begin a turn, or did not say so in time."""
 
-    error: str
+    unsure: bool
+    """Whether a turn may have begun all the same."""
+
+
+class UnseenTurns(ControlMessage, frozen=True, kw_only=True):
+    """The store's answer about turns that began without this session knowing; None if it failed."""
+
+    turns: tuple[TurnRow, ...] | None
 
 
 class OutcomeRead(ControlMessage, frozen=True, kw_only=True):
-    """The store's answer about a turn that a watcher came too late for."""
+    """The store's answer about a turn that a watcher came too late for; not ``known`` if there was none."""
 
     inbox_id: str
     turn: TurnRow | None
-    watcher: Any
+    known: bool = True
 
 
 class RetryTake(ControlMessage, frozen=True, kw_only=True):
@@ -147,6 +154,7 @@ class MessageBuried(ControlMessage, frozen=True, kw_only=True):
     """The store's answer about a waiting message that was cancelled."""
 
     inbox_id: str
+    by: str
     buried: bool
 
 

@@ -5,7 +5,7 @@ One conversation as a pure machine: (state, event) → (state, effects).
 |---|---|---|
 | idle | no turn, no known mail | mail → taking; idle too long → leaving |
 | taking | TakeTurn is asked | a turn → running; none → idle; failure → waiting |
-| waiting | the store failed | retry → taking |
+| waiting | the store failed | retry → taking, once it is sure that no turn began unseen |
 | running | exactly one turn | its end → taking (there may be mail) or, on hold, → leaving |
 | leaving | passivation is asked | granted → gone; refused → taking |
 
@@ -18,7 +18,7 @@ import enum
 import msgspec
 
 from actors.messages.lifecycle import DownReason
-from actors.messages.rows import TakenTurn, TurnState
+from actors.messages.rows import TakenTurn, TurnRow, TurnState
 
 
 class Phase(enum.IntEnum):
@@ -46,6 +46,8 @@ class State(msgspec.Struct, frozen=True):
     holding: bool = False
     """No turn begins any more."""
     failures: int = 0
+    unsure: bool = False
+    """A turn may have begun whose beginning was answered too late."""
 
 
 # Events
@@ -66,11 +68,19 @@ class Taken(Event, frozen=True):
 
 
 class TakeRefused(Event, frozen=True):
-    """The store did not begin one, or did not say so in time."""
+    """The store did not begin one; or did not say so in time, so that it is ``unsure``."""
+
+    unsure: bool
+
+
+class UnseenRead(Event, frozen=True):
+    """The store's answer about turns that began unseen; None if it failed."""
+
+    turns: tuple[TurnRow, ...] | None
 
 
 class Retry(Event, frozen=True):
-    """The wait after a failure is over."""
+    """The wait after a failure, of the inbox or of an outcome that is waited for, is over."""
 
 
 class EndStored(Event, frozen=True):
@@ -127,6 +137,16 @@ class Effect(msgspec.Struct, frozen=True):
 
 class Take(Effect, frozen=True):
     """Ask the store for the next turn."""
+
+
+class FindUnseen(Effect, frozen=True):
+    """Ask the store for turns that run without this session knowing."""
+
+
+class Reclaim(Effect, frozen=True):
+    """End a turn that began unseen, and give its message back."""
+
+    turn: TurnRow
 
 
 class StartTurn(Effect, frozen=True):
@@ -210,10 +230,12 @@ def _react(state: State, event: Event) -> Step:
             return _mail(state)
         case Taken(turn=turn):
             return _taken(state, turn)
-        case TakeRefused():
-            return _fail(state)
+        case TakeRefused(unsure=unsure):
+            return _fail(msgspec.structs.replace(state, unsure=state.unsure or unsure))
+        case UnseenRead(turns=turns):
+            return _unseen_read(state, turns)
         case Retry():
-            return _look(state) if state.phase is Phase.WAITING else (state, ())
+            return _retry(state)
         case EndStored():
             return _end_stored(state, event)
         case TurnGone():
@@ -267,6 +289,22 @@ def _fail(state: State) -> Step:
     if state.holding:
         return _leave(waiting)
     return waiting, (RetryLater(failures),)
+
+
+def _retry(state: State) -> Step:
+    if state.phase is Phase.WAITING and state.unsure:
+        return state, (FindUnseen(),)
+    return _look(state, DisarmRest()) if state.phase in (Phase.IDLE, Phase.WAITING) else (state, ())
+
+
+def _unseen_read(state: State, turns: tuple[TurnRow, ...] | None) -> Step:
+    if state.phase is not Phase.WAITING:
+        return state, ()
+    if turns is None:
+        return _fail(state)
+    # Whatever runs is none of this session's: in this phase it has no turn.
+    sure, effects = _look(msgspec.structs.replace(state, unsure=False))
+    return sure, (*(Reclaim(turn) for turn in turns), *effects)
 
 
 def _end_stored(state: State, event: EndStored) -> Step:

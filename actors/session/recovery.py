@@ -46,6 +46,24 @@ def recover(
     return tuple(writes)
 
 
+def reclaim(turn: TurnRow, now: float) -> tuple[Write[Any], ...]:
+    """
+    Return the writes that give the message of a turn back whose beginning nobody saw, as its answer came too late.
+
+    Its backend was never asked, so that the message is turned again however often this happens.
+    """
+    return (
+        EndTurn(
+            turn_id=turn.turn_id,
+            turn_gen=turn.turn_gen,
+            state=TurnState.INTERRUPTED,
+            reason="unseen",
+            at=now,
+        ),
+        RequeueMessage(inbox_id=turn.inbox_id, max_tries=turn.tries, at=now),
+    )
+
+
 def interruption(
     turn: TurnRow, peer: str, route: Route | None, cause: Cause, again: bool, now: float
 ) -> EndTurn:

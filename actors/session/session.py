@@ -6,7 +6,7 @@ from typing import Any
 import structlog
 
 from actors.backoff import Backoff
-from actors.exceptions import RuntimeFault
+from actors.exceptions import RuntimeFault, StoreUnavailable
 from actors.messages.lifecycle import Down, DownReason
 from actors.messages.relay import DeliveryReady
 from actors.messages.rows import Origin, TakenTurn, TurnRow, TurnState
@@ -28,13 +28,14 @@ from actors.messages.session import (
     TurnEnded,
     TurnOutcome,
     TurnTaken,
+    UnseenTurns,
 )
-from actors.messages.store import BuryMessage, GetTurn, TakeTurn
+from actors.messages.store import BuryMessage, GetTurn, ListTurns, TakeTurn
 from actors.messages.turn import AttachTurnWatcher, DetachTurnWatcher, StopGeneration
 from actors.notifier.notice import Cause
 from actors.runtime import DEFERRED, Actor, Address, Ref, Reply
 from actors.session import machine
-from actors.session.recovery import interruption
+from actors.session.recovery import interruption, reclaim
 from actors.session.settings import SessionSettings
 
 log = structlog.get_logger("turnkeep.session")
@@ -100,8 +101,10 @@ class Session(Actor):
                 return self._stop(message)
             case TurnTaken(turn=turn):
                 self._decide(machine.Taken(turn))
-            case TakeFailed():
-                self._decide(machine.TakeRefused())
+            case TakeFailed(unsure=unsure):
+                self._decide(machine.TakeRefused(unsure))
+            case UnseenTurns(turns=turns):
+                self._decide(machine.UnseenRead(turns))
             case RetryTake():
                 self._decide(machine.Retry())
             case TurnEnded():
@@ -133,6 +136,10 @@ class Session(Actor):
         match effect:
             case machine.Take():
                 self._take()
+            case machine.FindUnseen():
+                self._find_unseen()
+            case machine.Reclaim(turn=unseen):
+                self._reclaim(unseen)
             case machine.StartTurn(turn=turn):
                 self._start_turn(turn)
             case machine.StopRunning(by=by):
@@ -164,8 +171,24 @@ class Session(Actor):
         self.ctx.pipe(
             self._store.ask(request, self.ctx.within(self._settings.store_s)),
             lambda turn: TurnTaken(turn=turn),
-            lambda error: TakeFailed(error=type(error).__name__),
+            # After a definite failure nothing of the request was kept; after a late answer nobody knows.
+            lambda error: TakeFailed(unsure=not isinstance(error, StoreUnavailable)),
         )
+
+    def _find_unseen(self) -> None:
+        self.ctx.pipe(
+            self._store.ask(
+                ListTurns(session_id=self._session_id, states=(TurnState.RUNNING,)),
+                self.ctx.within(self._settings.store_s),
+            ),
+            lambda turns: UnseenTurns(turns=turns),
+            lambda error: UnseenTurns(turns=None),
+        )
+
+    def _reclaim(self, turn: TurnRow) -> None:
+        # The store serves in order: the look that follows comes after these writes.
+        for write in reclaim(turn, self.ctx.wall()):
+            self._store.ask(write, self.ctx.within(self._settings.store_s))
 
     def _start_turn(self, turn: TakenTurn) -> None:
         self._watching = self._waiting.pop(turn.inbox_id, [])
@@ -242,11 +265,14 @@ class Session(Actor):
     def _read_outcome(self, inbox_id: str) -> None:
         self.ctx.pipe(
             self._store.ask(GetTurn(inbox_id=inbox_id), self.ctx.within(self._settings.store_s)),
-            lambda turn: OutcomeRead(inbox_id=inbox_id, turn=turn, watcher=None),
-            lambda error: OutcomeRead(inbox_id=inbox_id, turn=None, watcher=None),
+            lambda turn: OutcomeRead(inbox_id=inbox_id, turn=turn),
+            lambda error: OutcomeRead(inbox_id=inbox_id, turn=None, known=False),
         )
 
     def _outcome_read(self, message: OutcomeRead) -> None:
+        if not message.known:
+            self.ctx.set_timer(RETRY, self._delay(1), RetryTake())
+            return
         for watcher in self._waiting.pop(message.inbox_id, []):
             self._tell(watcher, TurnOutcome(inbox_id=message.inbox_id, turn=message.turn))
 
@@ -281,8 +307,8 @@ class Session(Actor):
                 BuryMessage(inbox_id=inbox_id, reason=by, at=self.ctx.wall()),
                 self.ctx.within(self._settings.store_s),
             ),
-            lambda buried: MessageBuried(inbox_id=inbox_id, buried=buried),
-            lambda error: MessageBuried(inbox_id=inbox_id, buried=False),
+            lambda buried: MessageBuried(inbox_id=inbox_id, by=by, buried=buried),
+            lambda error: MessageBuried(inbox_id=inbox_id, by=by, buried=False),
         )
 
     def _message_buried(self, message: MessageBuried) -> None:
@@ -290,7 +316,7 @@ class Session(Actor):
         stopped = message.buried
         if not stopped and turn is not None and turn.inbox_id == message.inbox_id:
             # It was taken while the burial was on its way: the stop is meant for the turn that it became.
-            self._tell_turn(StopGeneration(by="client_gone"))
+            self._tell_turn(StopGeneration(by=message.by))
             stopped = True
         for reply in self._stops.pop(message.inbox_id, []):
             reply.set(stopped)

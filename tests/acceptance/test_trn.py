@@ -1,6 +1,7 @@
 """TRN: turns and their stops, their order, and what a kill leaves of them."""
 
 import asyncio
+import threading
 
 import pytest
 
@@ -204,3 +205,32 @@ async def test_a_turn_that_ends_within_the_drain_is_whole(boot, client, backend)
     assert await draining == 0
     await stream.rest()
     assert stream.text == "Hello"
+
+
+# A write whose answer comes too late
+
+
+async def test_a_turn_whose_beginning_was_answered_too_late_is_given_back_and_turned_once(
+    boot, client, backend
+):
+    harness = await boot(**{"session.store_s": 0.2, "session.retry_base_s": 0.01})
+    gate = threading.Event()
+    accepting = threading.Event()
+
+    def hold() -> None:
+        accepting.set()
+        gate.wait(20)
+
+    # The first commit is the acceptance, the second the turn's beginning: that one is held past the session's budget.
+    harness.system.failpoints.set("store.before_commit", hold, at=2)
+    asking = asyncio.ensure_future(Api(client, harness).say("hello", "c1"))
+    await asyncio.to_thread(accepting.wait, 20)
+    (session_path,) = [info.path for info in harness.system.actors() if info.kind == "session"]
+    session = harness.at(session_path)
+    await until(lambda: session._cell.behaviour._state.failures > 0)
+    gate.set()
+    status, _, body = await asking
+    assert status == 200 and body["choices"][0]["message"]["content"] == "reply to: hello"
+    assert len(backend.exchanges) == 1
+    rows = await harness.ask("/store", ReadHistory(session_id=session_path.rsplit("/", 1)[1]))
+    assert [row.content for row in rows] == ["hello", "reply to: hello"]

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from actors.messages.lifecycle import DownReason
-from actors.messages.rows import Origin, TakenTurn, TurnState
+from actors.messages.rows import Origin, TakenTurn, TurnRow, TurnState
 from actors.session import machine
 from actors.session.machine import Phase, State, step
 
@@ -12,11 +12,19 @@ TURN = TakenTurn(
     turn_id="t1", turn_gen=1, session_id="s", inbox_id="i1", origin=Origin.API, peer="api:x",
     route=None, history=(), params={}, detached=False, tries=1,
 )  # fmt: skip
+UNSEEN = TurnRow(
+    turn_id="t0", session_id="s", inbox_id="i0", turn_gen=9, state=TurnState.RUNNING, reason=None, partial="",
+    text=None, usage=None, origin=Origin.API, detached=False, tries=1, admitted_at=1.0, ended_at=None,
+)  # fmt: skip
 EVENTS = [
     machine.Mail(),
     machine.Taken(TURN),
     machine.Taken(None),
-    machine.TakeRefused(),
+    machine.TakeRefused(False),
+    machine.TakeRefused(True),
+    machine.UnseenRead(()),
+    machine.UnseenRead((UNSEEN,)),
+    machine.UnseenRead(None),
     machine.Retry(),
     machine.EndStored(1, TurnState.COMMITTED, "peer"),
     machine.EndStored(0, TurnState.COMMITTED, None),
@@ -40,6 +48,8 @@ def possible(state: State, event: machine.Event) -> bool:
     match event:
         case machine.Taken() | machine.TakeRefused():
             return state.phase is Phase.TAKING
+        case machine.UnseenRead():
+            return state.phase in (Phase.WAITING, Phase.LEAVING) and state.unsure
         case machine.TurnGone() | machine.EndStored():
             return state.phase is Phase.RUNNING
         case machine.LostEndStored():
@@ -175,10 +185,31 @@ def test_a_refused_leave_looks_again():
 def test_the_store_away_is_waited_for_with_growing_counts():
     state = State(phase=Phase.TAKING)
     for n in (1, 2, 3):
-        state, effects = step(state, machine.TakeRefused())
+        state, effects = step(state, machine.TakeRefused(False))
         assert effects == (machine.RetryLater(n),)
         state, effects = step(state, machine.Retry())
-        assert effects == (machine.Take(),)
+        assert machine.Take() in effects
+
+
+def test_after_a_late_answer_nothing_is_taken_before_the_store_was_asked_what_began():
+    state, effects = step(State(phase=Phase.TAKING), machine.TakeRefused(True))
+    assert effects == (machine.RetryLater(1),)
+    state, effects = step(state, machine.Retry())
+    assert effects == (machine.FindUnseen(),)
+    state, effects = step(state, machine.UnseenRead(None))
+    assert effects == (machine.RetryLater(2),) and state.unsure
+    state, _ = step(state, machine.Retry())
+    state, effects = step(state, machine.UnseenRead((UNSEEN,)))
+    assert effects == (machine.Reclaim(UNSEEN), machine.Take()) and not state.unsure
+
+
+def test_nothing_is_taken_while_it_is_unsure():
+    for state, event, new, effects in WALK:
+        if state.unsure and not isinstance(event, machine.UnseenRead):
+            assert not any(isinstance(effect, machine.Take) for effect in effects) or not new.unsure, (
+                state,
+                event,
+            )
 
 
 def test_hold_lets_a_running_turn_end_and_then_leaves():
