@@ -34,7 +34,7 @@ def main() -> None:
     options = parser.parse_args()
     cache = options.cache or os.environ.get("TURNKEEP_CLIENTS")
     with tempfile.TemporaryDirectory() as scratch:
-        passed = asyncio.run(run(options.client.resolve(), Path(cache or scratch), Path(scratch)))
+        passed = asyncio.run(run(options.client.resolve(), Path(cache or scratch).resolve(), Path(scratch)))
     sys.exit(0 if passed else 1)
 
 
@@ -53,7 +53,7 @@ async def run(client_file: Path, cache: Path, scratch: Path) -> bool:
 
 async def install(requirement: str, cache: Path) -> Path:
     """Return the interpreter of an environment that holds the client."""
-    place = cache.resolve() / requirement.replace("==", "-")
+    place = cache / requirement.replace("==", "-")
     python = place / "bin" / "python"
     marker = place / "installed"
     if not marker.exists():
