@@ -125,10 +125,8 @@ class FakeBackend:
     # Serving
 
     def _connect(self) -> Connection:
-        connection = Connection(self._serve, self._connections.discard)
-        self._connections.add(connection)
         self.connections_made += 1
-        return connection
+        return Connection(self._serve, self._connections)
 
     async def _serve(self, connection: Connection, exchange: Exchange) -> None:
         path = urlsplit(exchange.path).path

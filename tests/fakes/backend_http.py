@@ -5,7 +5,7 @@ import http
 import socket
 import struct
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -51,10 +51,10 @@ class Connection(asyncio.Protocol):
     def __init__(
         self,
         serve: Callable[["Connection", Exchange], Awaitable[None]],
-        on_closed: Callable[["Connection"], None],
+        open_connections: set["Connection"],
     ) -> None:
         self._serve = serve
-        self._on_closed = on_closed
+        self._open_connections = open_connections
         self._buffer = bytearray()
         self._exchange: Exchange | None = None
         self._task: asyncio.Task[None] | None = None
@@ -67,8 +67,9 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        # uvloop's transports are no subclasses of asyncio's.
+        self.transport = cast("asyncio.Transport", transport)
+        self._open_connections.add(self)
 
     def data_received(self, data: bytes) -> None:
         """Collect a request."""
@@ -83,7 +84,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """End the script in hand."""
         self._gone()
-        self._on_closed(self)
+        self._open_connections.discard(self)
 
     def pause_writing(self) -> None:
         """The client reads slower than the script writes."""
