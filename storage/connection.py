@@ -1,7 +1,9 @@
 """One SQLite connection on aiosqlite's thread, used a whole batch at a time."""
 
+import asyncio
 import sqlite3
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,11 +32,16 @@ class Connection(aiosqlite.Connection):
     between those of a batch. Cancelling the wait does not stop the work.
     """
 
+    def submit(self, work: Callable[[sqlite3.Connection], T]) -> "asyncio.Future[T]":
+        """Start ``work`` on the connection's thread at once; the future has what it returns or raises."""
+        # aiosqlite has no public way to run more than one statement a hop, nor to start without a first wait.
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._tx.put_nowait((future, partial(work, self._conn)))
+        return future
+
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run ``work`` on the connection's thread; raise what it raises."""
-        # aiosqlite has no public way to run more than one statement a hop.
-        result: T = await self._execute(work, self._conn)  # type: ignore[no-untyped-call]  # untyped upstream
-        return result
+        return await self.submit(work)
 
 
 async def open_connection(path: Path, busy_s: float) -> Connection:

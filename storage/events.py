@@ -12,10 +12,11 @@ DATA = Column.of(dict[str, Any])
 
 def append_events(connection: sqlite3.Connection, request: AppendEvents) -> None:
     """See AppendEvents."""
-    connection.executemany(
-        "INSERT INTO events (seq, kind, path, at, data) VALUES (?, ?, ?, ?, ?) ON CONFLICT (seq) DO NOTHING",
-        [(event.seq, event.kind, event.path, event.at, encode(event.data)) for event in request.events],
-    )
+    for event in request.events:
+        connection.execute(
+            "INSERT INTO events (seq, kind, path, at, data) VALUES (?, ?, ?, ?, ?) ON CONFLICT (seq) DO NOTHING",
+            (event.seq, event.kind, event.path, event.at, encode(event.data)),
+        )
 
 
 def last_event_seq(connection: sqlite3.Connection, request: LastEventSeq) -> int:
