@@ -17,17 +17,22 @@ from actors.messages.rows import KeyScope
 from transports.front.auth import authenticate
 from transports.front.completions import DEFAULT_MODEL, Completions
 from transports.front.edges import Edges
-from transports.front.errors import ApiError, from_fault
+from transports.front.errors import RETRY_AFTER, SHOULD_NOT_RETRY, ApiError, draining, from_fault, internal
+from transports.front.guard import Guard
 from transports.front.readiness import Readiness
 from transports.front.session_header import SHOWN
 
 encode = msgspec.json.Encoder().encode
 
 
-def build_app(edges: Edges) -> Starlette:
+EXPOSED = (*SHOWN, RETRY_AFTER[0], SHOULD_NOT_RETRY[0])
+"""Response headers that scripts of a web page may read."""
+
+
+def build_app(edges: Edges) -> Guard:
     """Return the ASGI application."""
     routes = Routes(edges)
-    return Starlette(
+    app = Starlette(
         routes=[
             Route("/livez", routes.livez, methods=["GET"]),
             Route("/readyz", routes.readyz, methods=["GET"]),
@@ -37,17 +42,21 @@ def build_app(edges: Edges) -> Starlette:
             WebSocketRoute("/relay", Raw(edges.relay_endpoint)),
             WebSocketRoute("/admin", Raw(edges.admin_endpoint)),
         ],
-        exception_handlers={HTTPException: _http_error, TurnkeepError: _fault, Exception: _fault},
+        exception_handlers={HTTPException: _http_error, TurnkeepError: _fault, Exception: _unforeseen},
         middleware=[
+            # A key in a header, and no cookies: a foreign page can do nothing that it could not do without a browser.
             Middleware(
                 CORSMiddleware,
                 allow_origins=["*"],
                 allow_methods=["GET", "POST"],
-                allow_headers=["authorization", "content-type", *SHOWN],
-                expose_headers=list(SHOWN),
+                allow_headers=["*"],
+                expose_headers=EXPOSED,
             )
         ],
     )
+    # A path with a slash too many is a wrong path, and answered as one.
+    app.router.redirect_slashes = False
+    return Guard(app)
 
 
 class Raw:
@@ -88,7 +97,7 @@ class Routes:
         """Show one lane."""
         await self._authenticate(request)
         name = request.path_params["model"]
-        if name not in self._names():
+        if name not in self._names() and name not in [lane.model for lane in self._edges.lanes if lane.model]:
             raise ApiError(404, "model_not_found", "There is no model of that name.", param="model")
         return _json(self._model(name))
 
@@ -97,6 +106,8 @@ class Routes:
         await authenticate(
             request.headers.raw, KeyScope.API, self._edges.store, self._edges.within(settings.store_s)
         )
+        if not self._edges.admission.open:
+            raise draining()
 
     def _names(self) -> tuple[str, ...]:
         lanes = tuple(lane.name for lane in self._edges.lanes)
@@ -126,5 +137,9 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 async def _fault(request: Request, error: Exception) -> Response:
-    fault = error if isinstance(error, TurnkeepError) else TurnkeepError(type(error).__name__)
-    return _error(from_fault(fault))
+    assert isinstance(error, TurnkeepError)
+    return _error(from_fault(error))
+
+
+async def _unforeseen(request: Request, error: Exception) -> Response:
+    return _error(internal())

@@ -14,15 +14,23 @@ MAX_TEXT = 8192
 """Characters of one chunk: escaped to their longest form they stay under 64 KiB."""
 
 
+class Head(msgspec.Struct, frozen=True, kw_only=True):
+    """What every part of one completion says of it."""
+
+    id: str
+    created: int
+    model: str
+
+
 class Chunks:
     """The chunks of one stream: one id, one creation time, one model."""
 
-    def __init__(self, completion_id: str, created: int, model: str) -> None:
+    def __init__(self, head: Head) -> None:
         self._head = {
-            "id": completion_id,
+            "id": head.id,
             "object": "chat.completion.chunk",
-            "created": created,
-            "model": model,
+            "created": head.created,
+            "model": head.model,
         }
         opened = encode({**self._head, "choices": []}).removesuffix(b"]}")
         # A content chunk is the hot one: all but its text is the same each time.
@@ -47,12 +55,14 @@ class Chunks:
         """Return the chunk without choices that a client gets who asked for it."""
         return _event({**self._head, "choices": [], "usage": usage_object(usage)})
 
-    def failure(self, message: str, code: str, session_id: str, *, partial: bool, hermes: bool) -> bytes:
-        """Return the last chunk of a stream that failed (API-14)."""
+    def failure(
+        self, message: str, code: str, session_id: str | None, *, status: int, partial: bool, hermes: bool
+    ) -> bytes:
+        """Return the last chunk of a stream that failed (API-14); ``status`` is what it would have been before."""
         chunk: dict[str, Any] = {
             **self._head,
             "choices": [{"index": 0, "delta": {}, "finish_reason": "error"}],
-            "error": error_object(message, 500, code, session_id=session_id),
+            "error": error_object(message, status, code, session_id=session_id),
         }
         if hermes:
             chunk["hermes"] = {"failed": True, "completed": False, "partial": partial, "error_code": code}
@@ -62,16 +72,14 @@ class Chunks:
         return _event({**self._head, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})
 
 
-def whole(
-    completion_id: str, created: int, model: str, text: str, reason: str, usage: dict[str, int] | None
-) -> bytes:
+def whole(head: Head, text: str, reason: str, usage: dict[str, int] | None) -> bytes:
     """Return the body of a buffered answer."""
     return encode(
         {
-            "id": completion_id,
+            "id": head.id,
             "object": "chat.completion",
-            "created": created,
-            "model": model,
+            "created": head.created,
+            "model": head.model,
             "choices": [
                 {
                     "index": 0,

@@ -5,33 +5,34 @@ from typing import Any
 import msgspec
 
 from actors.exceptions import (
+    ActorStopped,
     Busy,
+    Conflict,
     DeadlineExceeded,
+    Forbidden,
     Invalid,
+    MailboxFull,
     NotFound,
     Refusal,
-    StoreUnavailable,
+    StoreFault,
     TurnkeepError,
     Unavailable,
 )
 
 encode = msgspec.json.Encoder().encode
 
+Headers = tuple[tuple[str, str], ...]
+
 RETRY_AFTER = ("retry-after", "1")
 SHOULD_NOT_RETRY = ("x-should-retry", "false")
+"""Clients' own retries obey it: after an admission a second request would be a second turn (API-13)."""
 
 
 class ApiError(TurnkeepError):
     """A request ends with this status; ``headers`` are added to the answer."""
 
     def __init__(
-        self,
-        status: int,
-        code: str,
-        message: str,
-        *,
-        param: str | None = None,
-        headers: tuple[tuple[str, str], ...] = (),
+        self, status: int, code: str, message: str, *, param: str | None = None, headers: Headers = ()
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -55,9 +56,14 @@ def error_object(
 def _type_of(status: int) -> str:
     if status == 401:
         return "authentication_error"
+    if status == 409:
+        return "conflict_error"
     if status == 429:
         return "rate_limit_error"
     return "invalid_request_error" if status < 500 else "server_error"
+
+
+# Before a message is admitted
 
 
 def invalid(message: str, param: str | None = None, code: str = "invalid_request") -> ApiError:
@@ -81,23 +87,41 @@ def draining() -> ApiError:
 
 
 def from_fault(error: TurnkeepError) -> ApiError:
-    """Say what an actor's refusal or a fault of the store means to a client."""
+    """Say what an actor's refusal or a fault means to a client of whose message nothing was kept."""
     match error:
         case ApiError():
             return error
         case Busy():
             return ApiError(429, error.code, str(error), headers=(RETRY_AFTER,))
-        case NotFound():
-            return ApiError(404, error.code, str(error))
-        case Invalid():
-            return ApiError(400, error.code, str(error))
-        case Unavailable() | StoreUnavailable() | DeadlineExceeded():
-            return ApiError(
-                503,
-                "unavailable",
-                "Turnkeep cannot take the message now; nothing was kept.",
-                headers=(RETRY_AFTER,),
-            )
+        case Unavailable() | StoreFault() | DeadlineExceeded() | MailboxFull() | ActorStopped():
+            text = "Turnkeep cannot take the message now; nothing was kept."
+            return ApiError(503, "unavailable", text, headers=(RETRY_AFTER,))
         case Refusal():
-            return ApiError(409, error.code, str(error))
+            return ApiError(_STATUSES.get(type(error), 409), error.code, str(error))
+    return internal()
+
+
+_STATUSES = {Invalid: 400, Forbidden: 403, NotFound: 404, Conflict: 409}
+
+
+def internal() -> ApiError:
+    """Something that nobody foresaw; what it was is in the log."""
     return ApiError(500, "internal_error", "Something went wrong inside Turnkeep.")
+
+
+# From the admission on
+
+
+def turn_failed(status: int, code: str, message: str) -> ApiError:
+    """A message that is kept, and whose turn is over without an answer."""
+    return ApiError(status, code, message, headers=(SHOULD_NOT_RETRY,))
+
+
+def outcome_unknown() -> ApiError:
+    """A store that did not say in time whether it has kept a message."""
+    return ApiError(
+        503,
+        "outcome_unknown",
+        "It is not known whether the message was kept: look into the session before you send it again.",
+        headers=(SHOULD_NOT_RETRY,),
+    )

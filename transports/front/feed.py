@@ -1,12 +1,11 @@
-"""What an HTTP request hears of its turn, reduced to what it needs: text, and one end."""
+"""What an HTTP request hears of its turn, reduced to what it needs: text, and one end. Pure."""
 
 from typing import Any
 
 import msgspec
 
-from actors.exceptions import ActorStopped, DeadlineExceeded, MailboxFull
 from actors.messages.base import Message
-from actors.messages.rows import TurnRow, TurnState
+from actors.messages.rows import ENDED_TURNS, TurnRow, TurnState
 from actors.messages.session import TurnOutcome
 from actors.messages.turn import (
     Cancelled,
@@ -17,8 +16,21 @@ from actors.messages.turn import (
     StatusUpdate,
     TurnCommitted,
     TurnError,
+    TurnEvent,
 )
-from actors.runtime import Budget, Port
+from actors.notifier.notice import Cause, notice
+
+FAILED = "turn_failed"
+CANCELLED = "turn_cancelled"
+SLOW_READER = "slow_reader"
+
+STATUSES = {Cause.TIMEOUT: 504}
+"""HTTP statuses of turns that failed, where they are not 500 (API-2)."""
+
+
+CAUSES = frozenset(Cause)
+SUPERSEDED = ("superseded", "new_session")
+"""Why a turn, or a message that waited, ended when its chat was given a fresh session."""
 
 
 class ClientGone(Message, frozen=True, kw_only=True):
@@ -31,12 +43,15 @@ class Text(msgspec.Struct, frozen=True):
     text: str
 
 
-class End(msgspec.Struct, frozen=True):
+class End(msgspec.Struct, frozen=True, kw_only=True):
     """How the turn ended: well with a finish reason, or with a code and a sentence."""
 
-    finish_reason: str | None = None
+    finish_reason: str = "stop"
     usage: dict[str, int] | None = None
+    text: str | None = None
+    """The whole answer, where the end says it."""
     code: str | None = None
+    status: int = 500
     message: str = ""
 
     @property
@@ -49,83 +64,118 @@ class Gone(msgspec.Struct, frozen=True):
     """The client is gone."""
 
 
+class BegunAgain(msgspec.Struct, frozen=True):
+    """Text of a run that was lost has been heard; what comes now is another run over the same message."""
+
+
+class Unsettled(msgspec.Struct, frozen=True):
+    """The turn has ended, and how was said before anybody listened: the store knows."""
+
+
 class Silence(msgspec.Struct, frozen=True):
     """Nothing came in time."""
 
 
-Heard = Text | End | Gone | Silence
+Heard = Text | End | Gone | BegunAgain | Unsettled | Silence
 
-FAILED = "turn_failed"
+
+class Run(msgspec.Struct):
+    """What is known of one run over the message, that is of one turn_gen."""
+
+    turn_gen: int = 0
+    length: int = 0
+    """How much of its text was handed on, in characters."""
+    finish_reason: str | None = None
+    """Set once it has committed."""
+    usage: dict[str, int] | None = None
+    category: str | None = None
+    """The category of its error."""
+    cancelled_by: str | None = None
 
 
 class Feed:
-    """Reads a port that watches one turn."""
+    """Turns the messages of one watcher into what its client is told."""
 
-    def __init__(self, port: Port) -> None:
-        self._port = port
-        self._finish_reason: str | None = None
-        self._usage: dict[str, int] | None = None
-        self._error: TurnError | None = None
-        self._cancelled = False
-        self._shown = False
+    def __init__(self) -> None:
+        self._run = Run()
 
-    async def next(self, budget: Budget) -> Heard:
-        """Return the next thing worth telling the client; Silence at the end of ``budget``."""
-        while True:
-            try:
-                message = await self._port.receive(budget)
-            except DeadlineExceeded:
-                return Silence()
-            except MailboxFull:
-                return End(
-                    code="slow_reader", message="The client read too slowly; the answer is in the session."
-                )
-            except ActorStopped:
-                return End(code=FAILED, message="The turn's events ended early.")
-            heard = self._hear(message)
-            if heard is not None:
-                return heard
-
-    def _hear(self, message: Any) -> Heard | None:
+    def hear(self, message: Any) -> tuple[Heard, ...]:
+        """Return what a message comes to, in order."""
         match message:
-            case Content(text=text):
-                self._shown = True
-                return Text(text)
-            case Snapshot(text=text):
-                # Only at the beginning: what was shown before this watcher came.
-                if text and not self._shown:
-                    self._shown = True
-                    return Text(text)
-            case StatusUpdate(usage=usage):
-                self._usage = usage
-            case TurnCommitted(finish_reason=reason):
-                self._finish_reason = reason or "stop"
-            case TurnError():
-                self._error = message
-            case Cancelled():
-                self._cancelled = True
-            case StateChange(state=RunPhase.IDLE):
-                return self._ended()
-            case StateChange(state=RunPhase.ERROR, text=text):
-                told = self._error.text if self._error is not None else text
-                return End(code=FAILED, message=told or "The turn was interrupted.")
+            case TurnEvent(turn_gen=turn_gen) if turn_gen == self._run.turn_gen:
+                return self._event(message)
+            case TurnEvent():
+                return self._event_of_another_run(message)
             case TurnOutcome(turn=turn):
-                return self._stored_outcome(turn)
+                return self.outcome(turn)
             case ClientGone():
-                return Gone()
-        return None
+                return (Gone(),)
+        return ()
 
-    def _ended(self) -> End:
-        # A turn that somebody stopped is a whole answer as far as it goes.
-        return End(finish_reason=self._finish_reason or "stop", usage=self._usage)
-
-    def _stored_outcome(self, turn: TurnRow | None) -> Heard:
-        if turn is None or turn.state is TurnState.CANCELLED:
-            return End(code="cancelled", message="The message was cancelled before it was answered.")
+    def outcome(self, turn: TurnRow | None) -> tuple[Heard, ...]:
+        """Return what a stored turn comes to: nothing while it has not ended, or if nobody could say."""
+        if turn is None or turn.state not in ENDED_TURNS:
+            return ()
+        if turn.state is TurnState.CANCELLED:
+            return (_cancelled(turn.reason),)
         if turn.state is not TurnState.COMMITTED:
-            return End(code=FAILED, message="The turn did not end well; what it had is in the session.")
-        if self._shown or not turn.text:
-            return End(finish_reason=turn.reason or "stop", usage=turn.usage)
-        self._port.tell(TurnOutcome(inbox_id=turn.inbox_id, turn=turn))
-        self._shown = True
-        return Text(turn.text)
+            return (_failed(turn.reason, None),)
+        text = turn.text or ""
+        return (*self._rest(text), End(finish_reason=turn.reason or "stop", usage=turn.usage, text=text))
+
+    def _event_of_another_run(self, event: TurnEvent) -> tuple[Heard, ...]:
+        if event.turn_gen < self._run.turn_gen:
+            return ()
+        again = (BegunAgain(),) if self._run.length else ()
+        self._run = Run(turn_gen=event.turn_gen)
+        return (*again, *self._event(event))
+
+    def _event(self, event: TurnEvent) -> tuple[Heard, ...]:
+        run = self._run
+        match event:
+            case Content(text=text):
+                run.length += len(text)
+                return (Text(text),)
+            case Snapshot(text=text):
+                return self._rest(text)
+            case StatusUpdate(usage=usage):
+                run.usage = usage
+            case TurnCommitted(finish_reason=reason):
+                run.finish_reason = reason or "stop"
+            case TurnError(category=category):
+                run.category = category
+            case Cancelled(by=by):
+                run.cancelled_by = by
+            case StateChange(state=RunPhase.IDLE, text=text):
+                return (self._idle(text),)
+            case StateChange(state=RunPhase.ERROR, text=text):
+                return (_failed(run.category, text),)
+        return ()
+
+    def _rest(self, text: str) -> tuple[Heard, ...]:
+        """Return what has not been handed on of the text so far."""
+        rest = text[self._run.length :]
+        self._run.length += len(rest)
+        return (Text(rest),) if rest else ()
+
+    def _idle(self, text: str | None) -> Heard:
+        run = self._run
+        if run.cancelled_by is not None:
+            return _cancelled(run.cancelled_by)
+        if run.finish_reason is None:
+            return Unsettled()
+        return End(finish_reason=run.finish_reason, usage=run.usage, text=text)
+
+
+def _cancelled(by: str | None) -> End:
+    # No whole answer, so it must not look like one: what there was of it is in the session.
+    if by in SUPERSEDED:
+        return End(
+            code=CANCELLED, status=409, message="The turn was stopped: its chat has begun a new session."
+        )
+    return End(code=CANCELLED, status=409, message="The turn was stopped before its answer was whole.")
+
+
+def _failed(category: str | None, text: str | None) -> End:
+    cause = Cause(category) if category in CAUSES else Cause.CRASH
+    return End(code=FAILED, status=STATUSES.get(cause, 500), message=text or notice(cause))

@@ -8,6 +8,7 @@ from typing import Any
 
 import uvicorn
 
+from actors.exceptions import Unavailable
 from actors.messages.front import FrontAddress, FrontInfo, StopAdmission
 from actors.messages.lifecycle import DownReason
 from actors.runtime import Actor
@@ -18,11 +19,12 @@ from transports.front.settings import FrontSettings
 
 
 class Server(uvicorn.Server):
-    """uvicorn without its signal handlers, which are the daemon's, and with an event for being ready."""
+    """uvicorn without its signal handlers, which are the daemon's, and with events for its beginning and end."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
-        self.ready = asyncio.Event()
+        # Set when it serves, or when it has ended before that.
+        self.settled = asyncio.Event()
         self.ended = asyncio.Event()
 
     @contextlib.contextmanager
@@ -33,11 +35,21 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start serving, and say so."""
         await super().startup(sockets)
-        self.ready.set()
+        self.settled.set()
+
+    def cut(self) -> None:
+        """Close the listener and every connection now; do nothing to those that have ended."""
+        for listener in getattr(self, "servers", ()):
+            listener.close()
+        for connection in list(self.server_state.connections):
+            if connection.transport is not None:
+                connection.transport.abort()
+        for task in list(self.server_state.tasks):
+            task.cancel()
 
 
 class Front(Actor):
-    """Its crash cuts every connection; clients and peers come back to the same port."""
+    """Its end, whichever it is, cuts every connection; clients and peers come back to the same port."""
 
     kind = "front"
 
@@ -49,9 +61,12 @@ class Front(Actor):
     async def on_start(self) -> None:
         """Listen. Raises ConfigError if the address cannot be had."""
         listening = self._listener.open()
-        self._server = Server(_config(build_app(self._edges), self._edges.settings))
-        self.ctx.run(self._serve(self._server, listening), "serve")
-        await self._server.ready.wait()
+        server = Server(_config(build_app(self._edges), self._edges.settings))
+        self.ctx.run(self._serve(server, listening), "serve")
+        await server.settled.wait()
+        if not server.started:
+            raise Unavailable("the HTTP server ended before it was ready")
+        self._server = server
 
     async def on_receive(self, message: Any) -> Any:
         """Tell where it is; stop admission."""
@@ -74,9 +89,9 @@ class Front(Actor):
         try:
             await server.serve(sockets=[listening])
         finally:
-            for listener in getattr(server, "servers", []):
-                listener.close()
+            server.cut()
             listening.close()
+            server.settled.set()
             server.ended.set()
 
 

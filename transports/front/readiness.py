@@ -1,5 +1,7 @@
 """Whether new turns would be taken: each dependency asked within a bound, the answer kept for a moment."""
 
+import asyncio
+
 from actors.exceptions import TurnkeepError
 from actors.messages.store import LastEventSeq
 from transports.front.edges import Edges
@@ -12,13 +14,16 @@ class Readiness:
         self._edges = edges
         self._known: tuple[str, ...] = ()
         self._known_until = float("-inf")
+        # One check at a time: those who ask during it get its answer.
+        self._checking = asyncio.Lock()
 
     async def failing(self) -> list[str]:
         """Return the names of the dependencies that fail now."""
-        now = self._edges.system.clock.monotonic()
-        if now >= self._known_until:
-            self._known = await self._check()
-            self._known_until = self._edges.system.clock.monotonic() + self._edges.settings.ready_check_s
+        async with self._checking:
+            if self._edges.system.clock.monotonic() >= self._known_until:
+                self._known = await self._check()
+                kept = self._edges.settings.ready_check_s
+                self._known_until = self._edges.system.clock.monotonic() + kept
         # Draining is said at once, not a second later.
         return [*self._known, *(() if self._edges.admission.open else ("draining",))]
 

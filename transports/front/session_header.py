@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from transports.front.errors import invalid
+from transports.front.errors import ApiError, invalid
 
 NAMES = (b"x-session-id", b"x-hermes-session-id")
 SHOWN = ("X-Session-Id", "X-Hermes-Session-Id")
@@ -13,8 +13,10 @@ MINTED_PREFIX = "chat-"
 _VISIBLE = re.compile(r"[\x21-\x7e]+\Z")
 _DRIVE = re.compile(r"[A-Za-z]:")
 
+Headers = Iterable[tuple[bytes, bytes]]
 
-def supplied_token(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+
+def supplied_token(headers: Headers) -> str | None:
     """
     Return the chat that a request names, None if it names none.
 
@@ -35,6 +37,14 @@ def supplied_token(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
             code="invalid_session_id",
         )
     return token
+
+
+def echoed_token(headers: Headers) -> str | None:
+    """Return what an answer may show of the chat before anybody knows who asks: its name, if it is a good one."""
+    try:
+        return supplied_token(headers)
+    except ApiError:
+        return None
 
 
 def is_token(token: str) -> bool:

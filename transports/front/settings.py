@@ -11,6 +11,8 @@ class FrontSettings(msgspec.Struct, frozen=True, kw_only=True):
     """0: any free one."""
     max_body_bytes: int = 10 * 1024 * 1024
     """A larger request body is answered 413 (API-18)."""
+    body_s: float = 60.0
+    """How long a request's body may take to come."""
     keepalive_s: float = 15.0
     """A comment is sent on a silent stream that often."""
     early_error_s: float = 2.0
@@ -19,6 +21,8 @@ class FrontSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Messages of one chat that may wait for their turn."""
     request_s: float = 660.0
     """The budget of one request; a little more than a turn's."""
+    linger_s: float = 5.0
+    """How long after that budget the client may take to read the last of its response."""
     store_s: float = 10.0
     """The budget of one question to the store."""
     store_reserve: float = 0.3

@@ -1,0 +1,135 @@
+"""Admission: a request's message is kept, with its chat, session and receipt, before anything is sent."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import structlog
+
+from actors.exceptions import MailboxFull, RuntimeFault, TurnkeepError
+from actors.messages.rows import Origin
+from actors.messages.session import StopTurn
+from actors.messages.store import AcceptMessage, FindBindings, GetTurn, RotateChat
+from actors.runtime import Budget
+from transports.front.completion_request import CompletionRequest
+from transports.front.edges import Edges
+from transports.front.errors import outcome_unknown
+from transports.front.watch import Watch
+
+log = structlog.get_logger("turnkeep.front")
+
+
+class Chat(msgspec.Struct, frozen=True, kw_only=True):
+    """The chat that a request is about."""
+
+    token: str
+    owner: str
+    """The API key's owner: each has chats of its own."""
+
+    @property
+    def peer(self) -> str:
+        """The name space of its owner's chats."""
+        return f"api:{self.owner}"
+
+
+class Intake:
+    """Writes to the store what a request asks for."""
+
+    def __init__(self, edges: Edges) -> None:
+        self._edges = edges
+
+    async def keep(
+        self,
+        chat: Chat,
+        request: CompletionRequest,
+        lane: str,
+        *,
+        afresh: bool,
+        detached: bool,
+        budget: Budget,
+    ) -> Watch:
+        """
+        Keep the message in one transaction and return a watch over its turn.
+
+        ``afresh`` binds the chat to a new session first. Raises TurnkeepError if nothing was kept, ApiError
+        ``outcome_unknown`` if nobody can say.
+        """
+        new_id = self._edges.system.new_id
+        message = AcceptMessage(
+            inbox_id=new_id(),
+            origin=Origin.API,
+            peer=chat.peer,
+            scope=None,
+            session_key=chat.token,
+            new_session_id=new_id(),
+            entries=request.entries,
+            seed=request.seed,
+            params={**request.params, "model": lane},
+            detached=detached,
+            turn_id=new_id(),
+            rotate=afresh,
+            max_queued=self._edges.settings.max_queued,
+            at=self._edges.system.clock.wall(),
+        )
+
+        async def look(left: Budget) -> str | None:
+            turn = await self._edges.store.ask(GetTurn(turn_id=message.turn_id), left)
+            return turn.session_id if turn is not None else None
+
+        session_id = await self._write(message, look, budget)
+        assert message.turn_id is not None
+        return Watch(self._edges, session_id=session_id, inbox_id=message.inbox_id, turn_id=message.turn_id)
+
+    async def rotate(self, chat: Chat, budget: Budget) -> None:
+        """Bind the chat to a fresh session, without a message (API-8). Raises as ``keep`` does."""
+        rotation = RotateChat(
+            peer=chat.peer,
+            scope=None,
+            session_key=chat.token,
+            new_session_id=self._edges.system.new_id(),
+            at=self._edges.system.clock.wall(),
+        )
+
+        async def look(left: Budget) -> str | None:
+            bound = await self._bound(chat, left)
+            return rotation.new_session_id if rotation.new_session_id in bound else None
+
+        await self._write(rotation, look, budget)
+
+    async def bound_sessions(self, chat: Chat, budget: Budget) -> tuple[str, ...]:
+        """Return the sessions that answer for the chat now."""
+        return await self._bound(chat, budget.at_most(self._edges.settings.store_s))
+
+    def supersede(self, sessions: tuple[str, ...]) -> None:
+        """Stop what still runs in the sessions that a chat has left (API-9)."""
+        for session_id in sessions:
+            try:
+                self._edges.sessions.tell(StopTurn(session_id=session_id, by="superseded"))
+            except RuntimeFault as fault:
+                log.warning("front.not_superseded", session_id=session_id, error=type(fault).__name__)
+
+    async def _bound(self, chat: Chat, budget: Budget) -> tuple[str, ...]:
+        question = FindBindings(peer=chat.peer, session_key=chat.token)
+        return tuple(binding.session_id for binding in await self._edges.store.ask(question, budget))
+
+    async def _write(
+        self, write: Any, look: Callable[[Budget], Awaitable[str | None]], budget: Budget
+    ) -> str:
+        """Write and return the id of the session; an answer that is late or lost is looked for in the store."""
+        settings = self._edges.settings
+        whole = budget.at_most(settings.store_s)
+        try:
+            accepted = await self._edges.store.ask(write, whole.share(1 - settings.store_reserve))
+        except MailboxFull:
+            # Refused at the door.
+            raise
+        except RuntimeFault as fault:
+            # Unknown is not "no". The store serves in order: what it had begun is done before it reads.
+            try:
+                found = await look(whole)
+            except TurnkeepError:
+                raise outcome_unknown() from None
+            if found is None:
+                raise fault from None
+            return found
+        return str(accepted.session_id)

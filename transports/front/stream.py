@@ -1,0 +1,97 @@
+"""One answer as server-sent events (API-15)."""
+
+from actors.runtime import Budget
+from transports.front.chunks import DONE, KEEPALIVE, Chunks
+from transports.front.errors import Headers, turn_failed
+from transports.front.exchange import Exchange
+from transports.front.feed import FAILED, BegunAgain, End, Gone, Heard, Silence, Text
+from transports.front.settings import FrontSettings
+from transports.front.watch import Watch
+
+HEADERS: Headers = (
+    ("content-type", "text/event-stream; charset=utf-8"),
+    ("cache-control", "no-cache"),
+    ("x-accel-buffering", "no"),
+)
+
+TOOK_TOO_LONG = End(code=FAILED, status=504, message="The turn took too long.")
+BEGUN_AGAIN = End(
+    code=FAILED, message="The turn was interrupted and runs once more; its answer will be in the session."
+)
+"""What a stream has sent cannot be taken back, so another run's text must not follow it."""
+
+
+class ChunkStream:
+    """Sends the chunks of one turn."""
+
+    def __init__(
+        self, exchange: Exchange, chunks: Chunks, *, include_usage: bool, settings: FrontSettings
+    ) -> None:
+        self._exchange = exchange
+        self._chunks = chunks
+        self._include_usage = include_usage
+        self._settings = settings
+        # Whether some of the answer was sent.
+        self._partial = False
+
+    async def say(self, text: str) -> None:
+        """Send an answer that needs no turn."""
+        await self._begin()
+        await self._text(text)
+        await self._end(End())
+
+    async def follow(self, watch: Watch, budget: Budget) -> bool:
+        """Send what the turn says to its end; False if nobody wants the rest of the turn."""
+        heard = await watch.next(budget.at_most(self._settings.early_error_s))
+        if isinstance(heard, Gone):
+            return False
+        if isinstance(heard, End) and heard.failed:
+            # Before the first byte an error can still be a status (API-6).
+            await self._exchange.refuse(turn_failed(heard.status, heard.code or FAILED, heard.message))
+            return True
+        await self._begin()
+        if isinstance(heard, Silence):
+            heard = await watch.next(budget.at_most(self._settings.keepalive_s))
+        while not isinstance(heard, End | Gone | BegunAgain):
+            if isinstance(heard, Text):
+                await self._text(heard.text)
+            elif budget.expired():
+                await self._end(TOOK_TOO_LONG)
+                return False
+            else:
+                await self._exchange.write(KEEPALIVE)
+            heard = await watch.next(budget.at_most(self._settings.keepalive_s))
+        return await self._over(heard)
+
+    async def _over(self, heard: Heard) -> bool:
+        match heard:
+            case End():
+                await self._end(heard)
+            case BegunAgain():
+                await self._end(BEGUN_AGAIN)
+        return not isinstance(heard, Gone)
+
+    async def _begin(self) -> None:
+        await self._exchange.start(200, HEADERS)
+        await self._exchange.write(self._chunks.role())
+
+    async def _text(self, text: str) -> None:
+        self._partial = True
+        await self._exchange.write(self._chunks.content(text))
+
+    async def _end(self, end: End) -> None:
+        if end.code is None:
+            last = self._chunks.finish(end.finish_reason)
+            if self._include_usage:
+                last += self._chunks.usage(end.usage)
+        else:
+            last = self._chunks.failure(
+                end.message,
+                end.code,
+                self._exchange.token,
+                status=end.status,
+                partial=self._partial,
+                hermes=self._settings.compat_hermes,
+            )
+        await self._exchange.write(last + DONE)
+        await self._exchange.end()

@@ -1,0 +1,82 @@
+"""A request's watch over its turn: attaches, hears, asks again after a silence, and lets go."""
+
+from collections import deque
+from typing import Any
+
+import structlog
+
+from actors.exceptions import ActorStopped, DeadlineExceeded, MailboxFull, RuntimeFault, TurnkeepError
+from actors.messages.session import AttachWatcher, DetachWatcher, StopTurn
+from actors.messages.store import GetTurn
+from actors.runtime import Budget
+from transports.front.edges import Edges
+from transports.front.feed import FAILED, SLOW_READER, End, Feed, Heard, Silence, Unsettled
+
+log = structlog.get_logger("turnkeep.front")
+
+TOO_SLOW = End(
+    code=SLOW_READER, message="The client read too slowly for its stream; the whole answer is in the session."
+)
+"""The turn goes on: whoever reads slowly has not gone away."""
+
+
+class Watch:
+    """One watcher of the turn over one inbox row. ``port`` is where its events arrive."""
+
+    def __init__(self, edges: Edges, *, session_id: str, inbox_id: str, turn_id: str) -> None:
+        self._edges = edges
+        self._session_id = session_id
+        self._inbox_id = inbox_id
+        self._turn_id = turn_id
+        self._feed = Feed()
+        self._heard: deque[Heard] = deque()
+        self.port = edges.system.port(f"/front/{inbox_id}", edges.settings.stream_queue)
+
+    def attach(self) -> None:
+        """Ask for the turn's events; the session wakes up and looks into its inbox."""
+        self._tell(AttachWatcher(session_id=self._session_id, inbox_id=self._inbox_id, watcher=self.port))
+
+    async def next(self, budget: Budget) -> Heard:
+        """Return the next thing worth telling the client; Silence at the end of ``budget``."""
+        while not self._heard:
+            try:
+                message = await self.port.receive(budget)
+            except DeadlineExceeded:
+                # Its session may have been restarted under it.
+                self.attach()
+                return Silence()
+            except MailboxFull:
+                return TOO_SLOW
+            except ActorStopped:
+                return End(code=FAILED, message="The turn's events ended early.")
+            self._heard.extend(self._feed.hear(message))
+        heard = self._heard.popleft()
+        return await self._settle() if isinstance(heard, Unsettled) else heard
+
+    async def _settle(self) -> Heard:
+        budget = self._edges.within(self._edges.settings.store_s)
+        try:
+            self._heard.extend(
+                self._feed.outcome(await self._edges.store.ask(GetTurn(turn_id=self._turn_id), budget))
+            )
+        except TurnkeepError as error:
+            log.warning("front.outcome_unread", turn_id=self._turn_id, error=type(error).__name__)
+        unknown = End(code=FAILED, message="The turn has ended; its outcome is in the session.")
+        return self._heard.popleft() if self._heard else unknown
+
+    def let_go(self, *, stop: bool) -> None:
+        """Hear nothing more of a turn that goes on, and stop it if nobody wants it any more (API-16)."""
+        self.close()
+        self._tell(DetachWatcher(session_id=self._session_id, inbox_id=self._inbox_id, watcher=self.port))
+        if stop:
+            self._tell(StopTurn(session_id=self._session_id, inbox_id=self._inbox_id, by="client_gone"))
+
+    def close(self) -> None:
+        """Take no more events."""
+        self.port.close()
+
+    def _tell(self, message: Any) -> None:
+        try:
+            self._edges.sessions.tell(message)
+        except RuntimeFault as fault:
+            log.warning("front.not_told", message=type(message).__name__, error=type(fault).__name__)
