@@ -7,13 +7,13 @@ ends when the mailbox is empty; cancelling that one task is the kill.
 
 import asyncio
 import contextlib
+import threading
 import traceback
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import pykka
 import structlog
-from pykka import messages as pykka_messages
 
 from actors.exceptions import (
     ActorStopped,
@@ -39,18 +39,16 @@ from actors.messages.lifecycle import (
 )
 from actors.runtime.actor import DEFERRED, Actor
 from actors.runtime.budget import Budget
-from actors.runtime.clock import Timer
 from actors.runtime.context import Context
 from actors.runtime.envelope import Envelope
+from actors.runtime.incarnation import Incarnation
 from actors.runtime.internal import TaskFailed, TimerFired
-from actors.runtime.mailbox import Mailbox, Overflow, Put
+from actors.runtime.mailbox import Mailbox, Overflow
 from actors.runtime.ref import Address, Ref
 from actors.runtime.reply import Reply
 
 if TYPE_CHECKING:
     from actors.runtime.system import System
-
-T = TypeVar("T")
 
 BATCH_MESSAGES = 64
 BATCH_SECONDS = 0.001
@@ -64,53 +62,36 @@ EVENT_KINDS = {
 }
 """The ends that are events. An actor that ends itself, such as a turn, has its own to tell."""
 
-FOREIGN_ASK_SECONDS = 86_400.0
-"""The budget of an ask that a plain pykka ref sent without one."""
+UNBORN = Actor()
+"""Stands in for the behaviour of a place that has not started."""
 
 log = structlog.get_logger("turnkeep.runtime")
 
 
-class Inbox:
-    """The cell as pykka's refs see it: a place to put pykka's own envelopes."""
-
-    def __init__(self, cell: "Cell") -> None:
-        self._cell = cell
-
-    def put(self, envelope: Any, /) -> None:
-        """Post what a plain pykka ref sends, its future included."""
-        cell = self._cell
-        if cell.system.on_loop_thread():
-            self._put(envelope)
-        else:
-            cell.system.loop.call_soon_threadsafe(self._put, envelope)
-
-    def _put(self, envelope: Any) -> None:
-        cell = self._cell
-        message = envelope.message
-        if isinstance(message, pykka_messages._ActorStop):
-            message = Stop()
-        reply: Reply[Any] | None = None
-        if envelope.reply_to is not None:
-            budget = Budget.of(cell.system.clock, FOREIGN_ASK_SECONDS)
-            reply = Reply(cell.system, budget, cell.path, type(message).__name__)
-            reply.on_done(lambda done: _forward(done, envelope.reply_to))
-        if (
-            cell.post(Envelope(message, cell.system.clock.monotonic(), reply)) is Put.FULL
-            and reply is not None
-        ):
-            reply.set_exception(MailboxFull(cell.path))
-
-    def get(self) -> Any:
-        """Refuse: only the activation takes messages out."""
-        raise NotImplementedError
-
-    def empty(self) -> bool:
-        """Say whether nothing waits."""
-        return self._cell.mailbox.empty()
-
-
 class Cell(pykka.Actor):
-    """One place in the tree. Everything but ``post`` belongs to the loop's thread."""
+    """One place in the tree. Everything but ``post``, and what it calls, belongs to the loop's thread."""
+
+    # Defaults of the class: what most actors never have, an idle one should not pay for.
+    behaviour: Actor = UNBORN
+    own: Incarnation | None = None
+    children: "dict[str, Cell] | None" = None
+    # The position in the life cycle; only _enter changes it.
+    status = Status.CREATED
+    # Whether an activation is under way or called for; a put that sees it need not wake anybody.
+    awake = False
+    # Restarts of this cell; everything that may come late carries it.
+    incarnation = 0
+    handled = 0
+    last_error: str | None = None
+    # When the handler in hand began, for the sweeper; None between activations.
+    busy_since: float | None = None
+    current: "Envelope | None" = None
+    _task: "asyncio.Task[None] | None" = None
+    _watchers: "tuple[Address, ...]" = ()
+    _start_waiters: "tuple[Reply[None], ...]" = ()
+    _room_waiters: "tuple[asyncio.Future[None], ...]" = ()
+    _end: DownReason | None = None
+    _stopped: threading.Event | None = None
 
     def __init__(
         self,
@@ -123,41 +104,25 @@ class Cell(pykka.Actor):
         overflow: Overflow,
         held: bool,
     ) -> None:
-        super().__init__()
+        # The base's constructor is left out: its event and its random name cost more than the rest of an idle actor.
         self.system = system
         self.path = path
-        self.name = path.rsplit("/", 1)[-1]
         self.factory = factory
         self.parent = parent
         self.held = held
         self.mailbox = Mailbox(bound, overflow)
-        self.actor_inbox = Inbox(self)
         self.ref = Ref(self)
-        self._actor_ref = self.ref
-        self.children: dict[str, Cell] = {}
-        # Made when the cell starts; a reserved place has none yet.
-        self.behaviour: Actor = Actor()
-        # The position in the life cycle; only _enter changes it.
-        self.status = Status.CREATED
-        # Restarts of this cell; everything that may come late carries it.
-        self.incarnation = 0
-        self.handled = 0
-        self.last_error: str | None = None
         self.since = system.clock.monotonic()
-        # When the handler in hand began, for the sweeper; None between messages.
-        self.busy_since: float | None = None
-        self.current: Envelope | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._awake = False
-        self._timers: dict[str, tuple[Timer, object]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._deferred: set[Reply[Any]] = set()
-        self._watchers: list[Address] = []
-        self._start_waiters: list[Reply[None]] = []
-        self._room_waiters: list[asyncio.Future[None]] = []
-        self._end: DownReason | None = None
 
-    # pykka's hooks for a new actor type
+    def __str__(self) -> str:
+        return f"<Cell {self.path}>"
+
+    @property
+    def name(self) -> str:
+        """The last part of its path."""
+        return self.path.rsplit("/", 1)[-1]
+
+    # pykka's hooks for a new actor type, and what its refs read
 
     @staticmethod
     def _create_actor_inbox() -> Any:
@@ -173,26 +138,62 @@ class Cell(pykka.Actor):
         self._enter(Status.STARTING)
         self._wake()
 
+    @property
+    def actor_urn(self) -> str:  # type: ignore[override]  # an attribute in the base
+        """Its path."""
+        return self.path
+
+    @property
+    def actor_inbox(self) -> Any:  # type: ignore[override]  # an attribute in the base
+        """Where plain pykka refs put their envelopes."""
+        return self.ref.actor_inbox
+
+    @property
+    def actor_stopped(self) -> threading.Event:  # type: ignore[override]  # an attribute in the base
+        """Set once it has ended for good; made when somebody looks."""
+        if self._stopped is None:
+            self._stopped = threading.Event()
+            if self.status is Status.STOPPED:
+                self._stopped.set()
+        return self._stopped
+
     # Sending
 
-    def post(self, envelope: Envelope) -> Put | None:
+    def post(self, envelope: Envelope) -> bool | None:
         """
-        Put a message in from any thread. None if the actor has ended: the message is answered and dead by then.
+        Put a message in from any thread; False if there is no room.
+
+        None if the actor has ended: the message is answered and dead by then.
         """
-        outcome, displaced = self.mailbox.put(envelope)
-        if displaced is not None:
-            self._bury(displaced, DeadLetterReason.OVERFLOW, MailboxFull(self.path))
-        if outcome is Put.FULL:
-            self.system.dead_letters.add(
-                self.path, type(envelope.message).__name__, DeadLetterReason.OVERFLOW
-            )
-            return outcome
+        mailbox = self.mailbox
+        if (
+            envelope[0].mailbox_lane is Lane.ORDINARY
+            and len(mailbox.ordinary) >= mailbox.bound
+            and not self.make_room(envelope[0])
+        ):
+            return False
+        mailbox.append(envelope)
+        return True if self.awake or self.appended() else None
+
+    def make_room(self, message: Message) -> bool:
+        """Apply the policy of a full ordinary lane; False if ``message`` is the one that has no room."""
+        mailbox = self.mailbox
+        letters = self.system.dead_letters
+        if mailbox.overflow is not Overflow.DROP_OLDEST:
+            letters.add(self.path, type(message).__name__, DeadLetterReason.OVERFLOW)
+            return False
+        with contextlib.suppress(IndexError):
+            self._bury(mailbox.ordinary.popleft(), DeadLetterReason.OVERFLOW, MailboxFull(self.path))
+        return True
+
+    def appended(self) -> bool:
+        """Follow a put up while no activation is known to be under way; False if the actor has ended."""
         if self.mailbox.closed:
             self._bury_all()
-            return None
-        if not self._awake:
+            return False
+        if not self.awake:
             self._wake()
-        return outcome
+        return True
 
     async def wait_for_room(self, budget: Budget) -> None:
         """Return when the ordinary lane has room. Raises ActorStopped or DeadlineExceeded."""
@@ -200,7 +201,7 @@ class Cell(pykka.Actor):
             if self.mailbox.closed:
                 raise ActorStopped(self.path)
             room = self.system.loop.create_future()
-            self._room_waiters.append(room)
+            self._room_waiters += (room,)
             timer = self.system.clock.call_later(budget.remaining(), _finish, room)
             try:
                 await room
@@ -212,7 +213,7 @@ class Cell(pykka.Actor):
     # Activation
 
     def _wake(self) -> None:
-        self._awake = True
+        self.awake = True
         if self.system.on_loop_thread():
             self._activate()
             return
@@ -220,19 +221,16 @@ class Cell(pykka.Actor):
             self.system.loop.call_soon_threadsafe(self._activate)
         except RuntimeError:
             # The loop is closed: nobody will ever drain this mailbox but us.
-            self.mailbox.closed = True
-            self._bury_all()
+            self._shut()
 
     def _activate(self) -> None:
         if self._task is not None:
             return
-        if self.status is Status.DOWN:
-            self._serve_stops()
-            self._awake = False
-            return
-        if self.status in (Status.CREATED, Status.STOPPED):
-            # A reserved place keeps what is sent to it until it starts.
-            self._awake = False
+        if self.status in (Status.CREATED, Status.DOWN, Status.STOPPED):
+            # A reserved place keeps what is sent to it until it starts, a crashed one until it starts again.
+            self.awake = False
+            if self.status is Status.DOWN:
+                self._serve_stops()
             return
         # The constructor never runs the coroutine eagerly, whatever the loop's task factory: with an eager one the
         # receiver would run inside the sender's tell.
@@ -255,28 +253,81 @@ class Cell(pykka.Actor):
                 self._rest()
 
     async def _batch(self, incarnation: int) -> bool:
-        """Handle one batch; True when the mailbox has run dry."""
-        monotonic = self.system.clock.monotonic
-        ends = monotonic() + BATCH_SECONDS
+        """Handle one batch; True when the mailbox has run dry or the incarnation has ended."""
+        system, mailbox = self.system, self.mailbox
+        monotonic = system.clock.monotonic
+        ordinary, control = mailbox.ordinary, mailbox.control
+        receive = self.behaviour.on_receive
+        now = system.tick = monotonic()
+        ends = now + BATCH_SECONDS
         for _ in range(BATCH_MESSAGES):
-            envelope = self.mailbox.get()
-            if envelope is None:
+            if control:
+                envelope = control.pop(0)
+                if await self._handle_system(envelope, now):
+                    if not self._lives(incarnation):
+                        return True
+                    continue
+                message = envelope[0]
+                if type(message) is TimerFired:
+                    message = message.message
+            elif ordinary and not mailbox.held:
+                envelope = ordinary.popleft()
+                message = envelope[0]
+                if self._room_waiters:
+                    self._announce_room()
+            else:
+                self.busy_since = None
                 await self._idle()
-                return self.mailbox.empty()
-            await self._handle(envelope, incarnation)
-            if not self._lives(incarnation):
+                return mailbox.empty()
+            reply, budget = envelope[2], envelope[3]
+            if budget is not None and budget.deadline <= now:
+                self._bury(envelope, DeadLetterReason.EXPIRED, DeadlineExceeded(type(message).__name__))
+                continue
+            self.current = envelope
+            self.busy_since = now
+            try:
+                answer = await receive(message)
+            except BaseException as error:
+                await self._failed(envelope, error, incarnation)
+            else:
+                self.handled += 1
+                if reply is not None and answer is not DEFERRED:
+                    reply.set(answer)
+            if self.incarnation != incarnation or self.status >= Status.DOWN:
                 return True
-            if monotonic() > ends:
+            self.current = None
+            now = monotonic()
+            if now > ends:
                 return False
         return False
 
+    async def _failed(self, envelope: Envelope, error: BaseException, incarnation: int) -> None:
+        """Decide about what a handler raised: a refusal is an answer, everything else ends the incarnation."""
+        if isinstance(error, Refusal):
+            self.handled += 1
+            if envelope[2] is not None:
+                envelope[2].set_exception(error)
+            else:
+                name = type(envelope[0]).__name__
+                self.system.dead_letters.add(self.path, name, DeadLetterReason.REFUSED)
+            return
+        if isinstance(error, asyncio.CancelledError):
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise error
+            # It came from something that the handler awaited, so it is the handler's failure and no kill.
+        elif not isinstance(error, Exception):
+            raise error
+        if self._lives(incarnation):
+            await self._crash(error, DownReason.CRASHED)
+
     def _rest(self) -> None:
         self._task = None
-        self._awake = False
+        self.awake = False
         self.busy_since = None
         self.system.rested(self)
         if self.status is Status.STARTING or (self.status < Status.DOWN and not self.mailbox.empty()):
-            self._awake = True
+            self.awake = True
             self._activate()
 
     async def _start(self, incarnation: int) -> None:
@@ -299,152 +350,58 @@ class Cell(pykka.Actor):
             except Exception as error:
                 await self._crash(error, DownReason.CRASHED)
 
-    async def _handle(self, envelope: Envelope, incarnation: int) -> None:
-        if self._room_waiters and not self.mailbox.full():
-            self._announce_room()
-        message = envelope.message
-        if envelope.budget is not None and envelope.budget.expired():
+    async def _handle_system(self, envelope: Envelope, now: float) -> bool:
+        """Serve what every actor understands; False for a message that is the behaviour's own."""
+        message, _, reply, budget = envelope
+        if budget is not None and budget.deadline <= now:
             self._bury(envelope, DeadLetterReason.EXPIRED, DeadlineExceeded(type(message).__name__))
-            return
-        if message.mailbox_lane is Lane.CONTROL and await self._handle_system(envelope):
-            return
-        self.current = envelope
-        self.busy_since = self.system.clock.monotonic()
-        try:
-            answer = await self.behaviour.on_receive(
-                message.message if isinstance(message, TimerFired) else message
-            )
-        except Refusal as refusal:
-            self._refuse(envelope, refusal)
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
-            # It came from something that the handler awaited, so it is the handler's failure and no kill.
-            await self._crash(error, DownReason.CRASHED)
-        except Exception as error:
-            await self._crash(error, DownReason.CRASHED)
-        else:
-            self.handled += 1
-            if envelope.reply is not None and answer is not DEFERRED:
-                envelope.reply.set(answer)
-        finally:
-            if self.incarnation == incarnation:
-                self.current = None
-                self.busy_since = None
-
-    async def _handle_system(self, envelope: Envelope) -> bool:
-        message = envelope.message
-        if isinstance(message, TimerFired):
-            return not self._still_set(message)
-        if isinstance(message, TaskFailed):
-            await self._crash(message.error, DownReason.CRASHED)
             return True
-        if isinstance(message, Stop):
-            await self._terminate(envelope, message.reason)
-            return True
-        if isinstance(message, Suspend):
-            self.mailbox.held = True
-            self._enter(Status.SUSPENDED)
-        elif isinstance(message, Resume):
-            self.mailbox.held = False
-            self._enter(Status.RUNNING)
-        elif isinstance(message, Watch):
-            self._watchers.append(message.watcher)
-        else:
-            return False
-        if envelope.reply is not None:
-            envelope.reply.set(None)
+        match message:
+            case TimerFired():
+                return self.own is None or not self.own.still_set(message)
+            case TaskFailed(error=error):
+                await self._crash(error, DownReason.CRASHED)
+                return True
+            case Stop(reason=reason):
+                await self._terminate(envelope, reason)
+                return True
+            case Suspend():
+                self.mailbox.held = True
+                self._enter(Status.SUSPENDED)
+            case Resume():
+                self.mailbox.held = False
+                self._enter(Status.RUNNING)
+            case Watch(watcher=watcher):
+                self._watchers += (watcher,)
+            case _:
+                return False
+        if reply is not None:
+            reply.set(None)
         return True
 
-    def _refuse(self, envelope: Envelope, refusal: Refusal) -> None:
-        self.handled += 1
-        if envelope.reply is not None:
-            envelope.reply.set_exception(refusal)
-        else:
-            self.system.dead_letters.add(self.path, type(envelope.message).__name__, DeadLetterReason.REFUSED)
+    # For the context
 
-    # Answers, timers and tasks of the incarnation
+    def owned(self) -> Incarnation:
+        """Return what belongs to the present incarnation."""
+        if self.own is None:
+            self.own = Incarnation(self)
+        return self.own
 
     def defer(self) -> Reply[Any] | None:
         """See Context.defer."""
-        reply = self.current.reply if self.current is not None else None
+        reply = self.current[2] if self.current is not None else None
         if reply is not None:
-            self._deferred.add(reply)
-            reply.on_done(self._deferred.discard)
+            self.owned().owe(reply)
         return reply
 
     def forward(self, ref: Ref) -> None:
         """See Context.forward."""
-        current = self.current
-        assert current is not None
-        envelope = Envelope(current.message, current.put_at, current.reply, current.budget)
-        if ref._cell.post(envelope) is Put.FULL and current.reply is not None:
-            current.reply.set_exception(MailboxFull(ref.path))
+        assert self.current is not None
+        message, put_at, reply, budget = self.current
         # From here on only the receiver answers: a crash of this actor must not.
-        current.reply = None
-
-    def pipe(
-        self, reply: Reply[T], on_value: Callable[[T], Message], on_error: Callable[[Exception], Message]
-    ) -> None:
-        """See Context.pipe."""
-        incarnation = self.incarnation
-
-        def arrive(done: Reply[T]) -> None:
-            try:
-                message = on_value(done.result())
-            except Exception as error:
-                message = on_error(error)
-            self._post_own(message, incarnation)
-
-        reply.on_done(arrive)
-
-    def run_beside(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """See Context.run."""
-        incarnation = self.incarnation
-        task = asyncio.Task(work, loop=self.system.loop, name=f"{self.path}:{name}")
-        self._tasks.add(task)
-
-        def ended(done: asyncio.Task[None]) -> None:
-            self._tasks.discard(done)
-            if not done.cancelled() and (error := done.exception()) is not None:
-                self._post_own(TaskFailed(error=error), incarnation)
-
-        task.add_done_callback(ended)
-
-    def set_timer(self, key: str, delay: float, message: Message) -> None:
-        """See Context.set_timer."""
-        self.cancel_timer(key)
-        token = object()
-        self._timers[key] = (self.system.clock.call_later(delay, self._fire, key, token, message), token)
-
-    def cancel_timer(self, key: str) -> None:
-        """See Context.cancel_timer."""
-        timer = self._timers.pop(key, None)
-        if timer is not None:
-            timer[0].cancel()
-
-    def _fire(self, key: str, token: object, message: Message) -> None:
-        timer = self._timers.get(key)
-        if timer is not None and timer[1] is token:
-            self._post_own(TimerFired(key=key, token=token, message=message), self.incarnation)
-
-    def _still_set(self, fired: TimerFired) -> bool:
-        """Say whether the timer was neither cancelled nor replaced since it fired, and forget it."""
-        timer = self._timers.get(fired.key)
-        if timer is None or timer[1] is not fired.token:
-            return False
-        del self._timers[fired.key]
-        return True
-
-    def _post_own(self, message: Message, incarnation: int) -> None:
-        """Put what this incarnation sends itself before all ordinary messages; a stale one is dropped."""
-        if incarnation != self.incarnation or self.mailbox.closed or self.status is Status.DOWN:
-            self.system.dead_letters.add(self.path, type(message).__name__, DeadLetterReason.STALE)
-            return
-        self.mailbox.control.append(Envelope(message, self.system.clock.monotonic()))
-        if not self._awake:
-            self._wake()
+        self.current = (message, put_at, None, budget)
+        if ref._cell.post((message, put_at, reply, budget)) is False and reply is not None:
+            reply.set_exception(MailboxFull(ref.path))
 
     # The end of an incarnation
 
@@ -456,49 +413,41 @@ class Cell(pykka.Actor):
         ]
         # The class and the place, not the text: texts of errors may quote what a message held.
         log.error("actor.crashed", path=self.path, error=self.last_error, where=where[-6:])
-        self._release_incarnation(HandlerFailed(self.path, self.last_error))
+        self._release(HandlerFailed(self.path, self.last_error))
         for waiter in self._take_start_waiters():
             waiter.set_exception(StartFailed(self.path, _tell_of(error)))
         self._end = reason
         self._leave()
         # Only now: a child that sees its parent gone leaves the tree too, instead of waiting for a decision.
-        for child in list(self.children.values()):
+        for child in self.offspring():
             child.kill(DownReason.SHUTDOWN)
         self._announce_end(reason)
-
-    def _leave(self) -> None:
-        """Wait for the supervisor's decision if there is one to come, else leave the tree."""
-        if self.held and self.parent is not None and self.parent.status < Status.STOPPING:
-            self._enter(Status.DOWN)
-        else:
-            self._close()
 
     async def _terminate(self, envelope: Envelope, reason: DownReason) -> None:
         self._enter(Status.STOPPING)
         self._end = reason
-        if not self.held or self.parent is None or self.parent.status >= Status.STOPPING:
-            self.mailbox.closed = True
-            self._bury_all()
-        budget = envelope.budget or Budget.of(self.system.clock, self.system.stop_seconds)
+        if not self._returns():
+            self._shut()
+        budget = envelope[3] or Budget.of(self.system.clock, self.system.stop_seconds)
         try:
             await self._stop_children(budget)
             await self.behaviour.on_stop(reason)
         except Exception as error:
             self.last_error = type(error).__name__
             log.error("actor.stop_failed", path=self.path, error=self.last_error)
-        self._release_incarnation(ActorStopped(self.path))
+        self._release(ActorStopped(self.path))
         self._leave()
-        if envelope.reply is not None:
-            envelope.reply.set(StopStatus.STOPPED)
+        if envelope[2] is not None:
+            envelope[2].set(StopStatus.STOPPED)
         self._announce_end(reason)
 
     async def _stop_children(self, budget: Budget) -> None:
         """Stop the children all at once or, if the behaviour ``stops_in_order``, the last started first."""
-        children = [child.ref for child in self.children.values()]
+        children = [child.ref for child in self.offspring()]
         if self.behaviour.stops_in_order:
             for ref in reversed(children):
                 await self.system.stop(ref, budget)
-        else:
+        elif children:
             await asyncio.gather(*(self.system.stop(ref, budget) for ref in children))
 
     def kill(self, reason: DownReason = DownReason.KILLED) -> None:
@@ -509,10 +458,10 @@ class Cell(pykka.Actor):
             return
         self._end = reason
         task, self._task = self._task, None
-        self._release_incarnation(ActorStopped(self.path, "was killed"))
+        self._release(ActorStopped(self.path, "was killed"))
         self.incarnation += 1
         self._leave()
-        for child in list(self.children.values()):
+        for child in self.offspring():
             child.kill(reason)
         if task is not None and task is not asyncio.current_task(self.system.loop):
             task.cancel()
@@ -537,25 +486,41 @@ class Cell(pykka.Actor):
         if self.status is Status.DOWN:
             self._close()
 
-    def _release_incarnation(self, error: Exception) -> None:
+    def _returns(self) -> bool:
+        """Say whether a supervisor will decide about this cell once it is down."""
+        return self.held and self.parent is not None and self.parent.status < Status.STOPPING
+
+    def _release(self, error: Exception) -> None:
         """Answer everybody who waits for this incarnation, and end its timers and tasks."""
-        if self.current is not None and self.current.reply is not None:
-            self.current.reply.set_exception(error)
-        for reply in list(self._deferred):
-            reply.set_exception(error)
-        self._deferred.clear()
-        for timer, _ in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
-        for task in list(self._tasks):
-            task.cancel()
+        if self.current is not None and self.current[2] is not None:
+            self.current[2].set_exception(error)
+        self.current = None
+        if self.own is not None:
+            self.own.release(error)
+            self.own = None
+
+    def _leave(self) -> None:
+        """Wait for the supervisor's decision if there is one to come, else leave the tree."""
+        if self._returns():
+            self._enter(Status.DOWN)
+            self.mailbox.held = False
+            # Whoever sends from now on has to look again, as there is no activation that would.
+            self.awake = False
+        else:
+            self._close()
+
+    def _shut(self) -> None:
+        """Let no message in any more. The order matters: see Mailbox."""
+        self.mailbox.closed = True
+        self.awake = False
+        self._bury_all()
 
     def _close(self) -> None:
         """Leave the tree: no message reaches it from here on, and each that lies there is answered."""
-        self.mailbox.closed = True
         self._enter(Status.STOPPED)
-        self.actor_stopped.set()
-        self._bury_all()
+        self._shut()
+        if self._stopped is not None:
+            self._stopped.set()
         self._announce_room()
         for waiter in self._take_start_waiters():
             waiter.set_exception(ActorStopped(self.path))
@@ -589,48 +554,52 @@ class Cell(pykka.Actor):
     def _lives(self, incarnation: int) -> bool:
         return self.incarnation == incarnation and self.status < Status.DOWN
 
+    def offspring(self) -> "list[Cell]":
+        """Return the children, in the order in which they were started."""
+        return list(self.children.values()) if self.children is not None else []
+
     def _serve_stops(self) -> None:
         """A crashed cell handles nothing, but it may be told to stop."""
-        stops = [entry for entry in self.mailbox.control if isinstance(entry.message, Stop)]
-        if stops:
+        if any(isinstance(envelope[0], Stop) for envelope in self.mailbox.control):
             self._close()
 
     def _bury(self, envelope: Envelope, reason: DeadLetterReason, error: Exception) -> None:
-        if isinstance(envelope.message, Down):
+        message, _, reply, _ = envelope
+        if isinstance(message, Down):
             # An end that was announced to an actor that ended itself meanwhile.
             return
-        if envelope.reply is not None:
-            if isinstance(envelope.message, Stop):
-                envelope.reply.set(StopStatus.ALREADY_GONE)
+        if reply is not None:
+            if isinstance(message, Stop):
+                reply.set(StopStatus.ALREADY_GONE)
                 return
-            envelope.reply.set_exception(error)
-        elif isinstance(envelope.message, Watch):
-            envelope.message.watcher.tell(self.down())
+            reply.set_exception(error)
+        elif isinstance(message, Watch):
+            message.watcher.tell(self.down())
             return
-        self.system.dead_letters.add(self.path, type(envelope.message).__name__, reason)
+        self.system.dead_letters.add(self.path, type(message).__name__, reason)
 
     def _bury_all(self) -> None:
         for envelope in self.mailbox.drain():
             self._bury(envelope, DeadLetterReason.STOPPED, ActorStopped(self.path))
 
     def _announce_room(self) -> None:
-        waiters, self._room_waiters = self._room_waiters, []
+        waiters, self._room_waiters = self._room_waiters, ()
         for waiter in waiters:
             _finish(waiter)
 
     def when_started(self, budget: Budget) -> Reply[None]:
         """See Ref.started."""
-        reply: Reply[None] = Reply(self.system, budget, self.path, "start")
+        reply: Reply[None] = Reply(self, Message(), budget)
         if self.status in (Status.RUNNING, Status.SUSPENDED):
             reply.set(None)
         elif self.status >= Status.STOPPING:
             reply.set_exception(StartFailed(self.path, self.last_error or self.status.name))
         else:
-            self._start_waiters.append(reply)
+            self._start_waiters += (reply,)
         return reply
 
-    def _take_start_waiters(self) -> list[Reply[None]]:
-        waiters, self._start_waiters = self._start_waiters, []
+    def _take_start_waiters(self) -> "tuple[Reply[None], ...]":
+        waiters, self._start_waiters = self._start_waiters, ()
         return waiters
 
     def info(self, now: float) -> ActorInfo:
@@ -653,19 +622,12 @@ class Cell(pykka.Actor):
         )
 
 
-def _forward(done: Reply[Any], future: Any) -> None:
-    try:
-        future.set(done.result())
-    except Exception as error:
-        future.set_exception((type(error), error, None))
-
-
 def _tell_of(error: BaseException) -> str:
     """Our own exceptions have texts made for people; of others only the class is told."""
     name = type(error).__name__
     return f"{name}: {error}" if isinstance(error, TurnkeepError) else name
 
 
-def _finish(waiter: asyncio.Future[None]) -> None:
+def _finish(waiter: "asyncio.Future[None]") -> None:
     if not waiter.done():
         waiter.set_result(None)

@@ -50,7 +50,7 @@ class Context:
     def budget(self) -> Budget | None:
         """The budget of the message in hand, if it was asked."""
         current = self._cell.current
-        return current.budget if current is not None else None
+        return current[3] if current is not None else None
 
     def now(self) -> float:
         """Monotonic seconds."""
@@ -104,24 +104,29 @@ class Context:
 
     def start(self, name: str) -> None:
         """Start a reserved child."""
-        self._cell.children[name]._start_actor_loop()
+        self._child(name)._start_actor_loop()
 
     def child(self, name: str) -> Ref | None:
         """Return the child of that name, if it lives or is held."""
-        cell = self._cell.children.get(name)
+        children = self._cell.children
+        cell = children.get(name) if children is not None else None
         return cell.ref if cell is not None else None
 
     def children(self) -> list[Ref]:
         """Return the children, in the order in which they were started."""
-        return [cell.ref for cell in self._cell.children.values()]
+        return [cell.ref for cell in self._cell.offspring()]
 
     def restart(self, name: str) -> None:
         """Start a held child again: new behaviour, same ref, same mailbox, incarnation + 1."""
-        self._cell.children[name].restart()
+        self._child(name).restart()
 
     def discard(self, name: str) -> None:
         """Give a held child up: what lies in its mailbox becomes dead letters."""
-        self._cell.children[name].discard()
+        self._child(name).discard()
+
+    def _child(self, name: str) -> "Cell":
+        assert self._cell.children is not None
+        return self._cell.children[name]
 
     # Answers and outcomes
 
@@ -148,11 +153,11 @@ class Context:
 
         The message overtakes ordinary ones and is dropped if this incarnation has ended.
         """
-        self._cell.pipe(reply, on_value, on_error)
+        self._cell.owned().pipe(reply, on_value, on_error)
 
     def run(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Run I/O beside the handlers. It ends with this incarnation; if it raises, the incarnation crashes."""
-        self._cell.run_beside(work, name)
+        self._cell.owned().run_beside(work, name)
 
     def stop(self, reason: DownReason = DownReason.NORMAL) -> None:
         """End after the message in hand."""
@@ -162,11 +167,11 @@ class Context:
 
     def set_timer(self, key: str, delay: float, message: Message) -> None:
         """Tell this actor ``message`` in ``delay`` seconds; a timer of the same key is replaced."""
-        self._cell.set_timer(key, delay, message)
+        self._cell.owned().set_timer(key, delay, message)
 
     def cancel_timer(self, key: str) -> None:
         """Make sure that the timer does not fire, nor its message arrive if it has just fired."""
-        self._cell.cancel_timer(key)
+        self._cell.owned().cancel_timer(key)
 
     # Observation
 

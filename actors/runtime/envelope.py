@@ -1,26 +1,15 @@
-"""What lies in a mailbox: a message with the headers that travel beside it."""
+"""What lies in a mailbox: a message with what travels beside it."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from actors.messages.base import Message
     from actors.runtime.budget import Budget
     from actors.runtime.reply import Reply
 
+Envelope: TypeAlias = "tuple[Message, float, Reply[Any] | None, Budget | None]"
+"""
+(message, when it was put in monotonic seconds, the reply that its sender waits for, its deadline).
 
-class Envelope:
-    """A message, the reply that its sender waits for, its deadline, and when it was put (monotonic seconds)."""
-
-    __slots__ = ("budget", "message", "put_at", "reply")
-
-    def __init__(
-        self,
-        message: "Message",
-        put_at: float,
-        reply: "Reply[Any] | None" = None,
-        budget: "Budget | None" = None,
-    ) -> None:
-        self.message = message
-        self.put_at = put_at
-        self.reply = reply
-        self.budget = budget
+A plain tuple, as one is made for every message: a class of its own would double the cost of a tell.
+"""

@@ -1,21 +1,23 @@
 """How an actor is addressed: pykka's ref, with asks that are awaited under a budget."""
 
+import threading
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import pykka
 
 from actors.exceptions import ActorStopped, MailboxFull
-from actors.messages.base import ControlRequest, Message, Request
+from actors.messages.base import ControlRequest, Lane, Message, Request
 from actors.messages.lifecycle import Watch
 from actors.runtime.budget import Budget
-from actors.runtime.envelope import Envelope
-from actors.runtime.mailbox import Put
+from actors.runtime.inbox import Inbox
 from actors.runtime.reply import Reply
 
 if TYPE_CHECKING:
     from actors.runtime.cell import Cell
 
 R = TypeVar("R")
+
+ORDINARY = Lane.ORDINARY
 
 
 class Address(Protocol):
@@ -33,27 +35,69 @@ class Ref(pykka.ActorRef[Any]):
     """
     A reference that stays good over restarts. Any thread may use it.
 
-    It holds the actor through the inbox, so an idle actor that nobody else knows is not collected.
+    It holds the actor, so an idle one that nobody else knows is not collected.
     """
 
+    __slots__ = ("_cell",)
+
     def __init__(self, cell: "Cell") -> None:
-        super().__init__(cell)
+        # The base copies what is made on demand here: an idle actor should not pay for it.
         self._cell = cell
-        self.path = cell.path
 
     def __repr__(self) -> str:
-        return f"<Ref {self.path}>"
+        return f"<Ref {self._cell.path}>"
 
     __str__ = __repr__
 
+    # What pykka knows of a ref
+
+    @property
+    def path(self) -> str:
+        """Where it stands in the tree."""
+        return self._cell.path
+
+    @property
+    def actor_class(self) -> Any:  # type: ignore[override]  # an attribute in the base
+        """The class of the referenced actor."""
+        return type(self._cell)
+
+    @property
+    def actor_urn(self) -> str:  # type: ignore[override]  # an attribute in the base
+        """Its path, which is unique while it lives."""
+        return self._cell.path
+
+    @property
+    def actor_inbox(self) -> Any:  # type: ignore[override]  # an attribute in the base
+        """Where plain pykka refs put their envelopes."""
+        return Inbox(self._cell)
+
+    @property
+    def actor_stopped(self) -> threading.Event:  # type: ignore[override]  # an attribute in the base
+        """Set once it has ended for good."""
+        return self._cell.actor_stopped
+
+    def is_alive(self) -> bool:
+        """Say whether it has not ended for good."""
+        return not self._cell.mailbox.closed
+
+    # Sending
+
     def tell(self, message: Message) -> None:
         """Send without waiting. Raises ActorStopped or MailboxFull; the message is then a dead letter too."""
+        # The hottest path of all: what post() does for the general case, without its calls.
         cell = self._cell
-        outcome = cell.post(Envelope(message, cell.system.clock.monotonic()))
-        if outcome is Put.FULL:
-            raise MailboxFull(self.path)
-        if outcome is None:
-            raise ActorStopped(self.path)
+        system = cell.system
+        if not cell.awake:
+            system.tick = system.clock.monotonic()
+        mailbox = cell.mailbox
+        if message.mailbox_lane is ORDINARY:
+            if len(mailbox.ordinary) >= mailbox.bound and not cell.make_room(message):
+                raise MailboxFull(cell.path)
+            mailbox.ordinary.append((message, system.tick, None, None))
+        else:
+            mailbox.control.append((message, system.tick, None, None))
+        if not cell.awake and not cell.appended():
+            raise ActorStopped(cell.path)
 
     async def send(self, message: Message, budget: Budget) -> None:
         """
@@ -71,10 +115,12 @@ class Ref(pykka.ActorRef[Any]):
         The receiver does not run a message whose budget is over; an answer that comes later is dropped.
         """
         cell = self._cell
-        reply: Reply[R] = Reply(cell.system, budget, self.path, type(message).__name__)
-        envelope = Envelope(message, cell.system.clock.monotonic(), cast("Reply[Any]", reply), budget)
-        if cell.post(envelope) is Put.FULL:
-            reply.set_exception(MailboxFull(self.path))
+        reply: Reply[R] = Reply(cell, message, budget)
+        system = cell.system
+        if not cell.awake:
+            system.tick = system.clock.monotonic()
+        if cell.post((message, system.tick, cast("Reply[Any]", reply), budget)) is False:
+            reply.set_exception(MailboxFull(cell.path))
         return reply
 
     def started(self, budget: Budget) -> Reply[None]:

@@ -11,9 +11,10 @@ from actors.exceptions import BlockingCall, DeadlineExceeded
 from actors.messages.lifecycle import DeadLetterReason
 
 if TYPE_CHECKING:
+    from actors.messages.base import Message
     from actors.runtime.budget import Budget
+    from actors.runtime.cell import Cell
     from actors.runtime.clock import Timer
-    from actors.runtime.system import System
 
 T = TypeVar("T")
 
@@ -27,25 +28,25 @@ class Reply(pykka.Future[T]):
     synchronous ``get`` on the loop's thread raises instead of deadlocking.
     """
 
-    # The base's constructor makes two objects that only its get hooks use, which an awaited reply cannot have.
+    # Defaults of the class, as one is made for every ask and few attributes of most ever change. The base's
+    # constructor is left out for the same reason: it prepares get hooks, which an awaited reply cannot have.
     _get_hook = None
+    _done = False
+    _value: T | None = None
+    _error: BaseException | None = None
+    _timer: "Timer | None" = None
+    _waiters: "tuple[asyncio.Future[None], ...]" = ()
+    _callbacks: "tuple[Callable[[Reply[T]], None], ...]" = ()
+    _event: threading.Event | None = None
 
-    def __init__(self, system: "System", budget: "Budget", path: str, what: str) -> None:
-        self._system = system
+    def __init__(self, cell: "Cell", message: "Message", budget: "Budget") -> None:
+        self._cell = cell
+        self._message_type = type(message)
         self._budget = budget
-        self._path = path
-        self._what = what
-        self._done = False
-        self._value: T | None = None
-        self._error: BaseException | None = None
-        self._timer: Timer | None = None
-        self._waiters: list[asyncio.Future[None]] = []
-        self._callbacks: list[Callable[[Reply[T]], None]] = []
-        self._event: threading.Event | None = None
 
     def __repr__(self) -> str:
         state = "pending" if not self._done else "failed" if self._error is not None else "answered"
-        return f"<Reply of {self._path} to {self._what}: {state}>"
+        return f"<Reply of {self._cell.path} to {self._message_type.__name__}: {state}>"
 
     # Public methods
 
@@ -70,12 +71,12 @@ class Reply(pykka.Future[T]):
             callback(self)
             return
         self._arm()
-        self._callbacks.append(callback)
+        self._callbacks += (callback,)
 
     def expire(self) -> None:
         """Fail with DeadlineExceeded, unless it is resolved."""
         if not self._done:
-            self._resolve(None, DeadlineExceeded(self._what))
+            self._resolve(None, DeadlineExceeded(self._message_type.__name__))
 
     def result(self) -> T:
         """Return the answer or raise the failure. Only once ``done()``."""
@@ -92,20 +93,20 @@ class Reply(pykka.Future[T]):
         Raises BlockingCall on the loop's own thread, DeadlineExceeded when the time is over.
         """
         if not self._done:
-            if self._system.on_loop_thread():
+            if self._cell.system.on_loop_thread():
                 raise BlockingCall(f"get() of {self!r} on the event loop's thread; await it")
             event = self._event = self._event or threading.Event()
             left = self._budget.remaining()
             # Checked again, as it may have been resolved before the event was seen.
             if not self._done and not event.wait(left if timeout is None else min(left, timeout)):
-                raise DeadlineExceeded(self._what)
+                raise DeadlineExceeded(self._message_type.__name__)
         return self.result()
 
     def __await__(self) -> Generator[Any, None, T]:
         if not self._done:
             self._arm()
-            waiter = self._system.loop.create_future()
-            self._waiters.append(waiter)
+            waiter = self._cell.system.loop.create_future()
+            self._waiters += (waiter,)
             yield from waiter.__await__()
         return self.result()
 
@@ -115,21 +116,23 @@ class Reply(pykka.Future[T]):
 
     def _arm(self) -> None:
         if self._timer is None:
-            self._timer = self._system.deadlines.add(self, self._budget.deadline)
+            self._timer = self._cell.system.deadlines.add(self, self._budget.deadline)
 
     def _resolve_anywhere(self, value: T | None, error: BaseException | None) -> None:
-        if self._system.on_loop_thread():
+        system = self._cell.system
+        if system.on_loop_thread():
             self._resolve(value, error)
             return
         try:
-            self._system.loop.call_soon_threadsafe(self._resolve, value, error)
+            system.loop.call_soon_threadsafe(self._resolve, value, error)
         except RuntimeError:
             # The loop is closed: nothing awaits any more, only a thread may still wait in get().
             self._resolve(value, error)
 
     def _resolve(self, value: T | None, error: BaseException | None) -> None:
         if self._done:
-            self._system.dead_letters.add(self._path, self._what, DeadLetterReason.LATE)
+            letters = self._cell.system.dead_letters
+            letters.add(self._cell.path, self._message_type.__name__, DeadLetterReason.LATE)
             return
         self._value = value
         self._error = error
@@ -141,6 +144,6 @@ class Reply(pykka.Future[T]):
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
-        callbacks, self._callbacks = self._callbacks, []
+        callbacks, self._callbacks = self._callbacks, ()
         for callback in callbacks:
             callback(self)

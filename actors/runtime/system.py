@@ -48,6 +48,10 @@ class System:
         self.random = rng or random.SystemRandom()
         self.failpoints = failpoints or Failpoints()
         self.stop_seconds = stop_seconds
+        # Monotonic seconds as of the last activity: good enough to tell the age of a message, and free to read.
+        self.tick = self.clock.monotonic()
+        # Ids need to differ, not to be secret: without a system call for each.
+        self._id_bits = random.Random(self.random.getrandbits(128))
         self.dead_letters = DeadLetters(self.clock)
         self.deadlines = Deadlines(self.clock)
         # Cells with an activation under way.
@@ -70,7 +74,7 @@ class System:
 
     def new_id(self) -> str:
         """Return 32 hex digits that sort by time (ms) and hold 80 random bits."""
-        return f"{int(self.clock.wall() * 1000):012x}{self.random.getrandbits(80):020x}"
+        return f"{int(self.clock.wall() * 1000):012x}{self._id_bits.getrandbits(80):020x}"
 
     # The tree
 
@@ -103,6 +107,8 @@ class System:
         base = "" if parent.path == "/" else parent.path
         cell = Cell(self, f"{base}/{name}", factory, parent, bound=bound, overflow=overflow, held=held)
         self._place(cell)
+        if parent.children is None:
+            parent.children = {}
         parent.children[name] = cell
         return cell
 
@@ -116,8 +122,9 @@ class System:
         """Take an ended actor out of the tree."""
         if self._cells.get(cell.path) is cell:
             del self._cells[cell.path]
-        if cell.parent is not None and cell.parent.children.get(cell.name) is cell:
-            del cell.parent.children[cell.name]
+        siblings = cell.parent.children if cell.parent is not None else None
+        if siblings is not None and siblings.get(cell.name) is cell:
+            del siblings[cell.name]
 
     def find(self, path: str) -> Ref | None:
         """Return the live or held actor at ``path``."""
