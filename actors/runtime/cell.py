@@ -81,6 +81,8 @@ class Cell(pykka.Actor):
     awake = False
     # Restarts of this cell; everything that may come late carries it.
     incarnation = 0
+    # The right of an incarnation's activation to go on: another object, or None, once it has ended.
+    lease: object | None = None
     handled = 0
     last_error: str | None = None
     # When the handler in hand began, for the sweeper; None between activations.
@@ -134,6 +136,7 @@ class Cell(pykka.Actor):
 
     def _start_actor_loop(self) -> None:
         assert self.status is Status.CREATED
+        self.lease = object()
         self.behaviour = self.factory()
         self._enter(Status.STARTING)
         self._wake()
@@ -234,25 +237,25 @@ class Cell(pykka.Actor):
             return
         # The constructor never runs the coroutine eagerly, whatever the loop's task factory: with an eager one the
         # receiver would run inside the sender's tell.
-        self._task = asyncio.Task(self._run(self.incarnation), loop=self.system.loop, name=self.path)
+        self._task = asyncio.Task(self._run(self.lease), loop=self.system.loop, name=self.path)
         self.system.active.add(self)
 
-    async def _run(self, incarnation: int) -> None:
+    async def _run(self, lease: object) -> None:
         try:
             if self.status is Status.STARTING:
-                await self._start(incarnation)
+                await self._start(lease)
             # It waits for nothing: between batches it lets the loop breathe.
-            while self._lives(incarnation) and not await self._batch(incarnation):  # noqa: ASYNC110
+            while self.lease is lease and not await self._batch(lease):  # noqa: ASYNC110
                 await asyncio.sleep(0)
         except asyncio.CancelledError:
             # Only a kill, or the end of the loop, cancels an activation; the kill has done its bookkeeping already.
-            if self.incarnation == incarnation and self.status is not Status.STOPPED:
+            if self.lease is lease:
                 self.kill()
         finally:
             if self._task is asyncio.current_task():
                 self._rest()
 
-    async def _batch(self, incarnation: int) -> bool:
+    async def _batch(self, lease: object) -> bool:
         """Handle one batch; True when the mailbox has run dry or the incarnation has ended."""
         system, mailbox = self.system, self.mailbox
         monotonic = system.clock.monotonic
@@ -264,7 +267,7 @@ class Cell(pykka.Actor):
             if control:
                 envelope = control.pop(0)
                 if await self._handle_system(envelope, now):
-                    if not self._lives(incarnation):
+                    if self.lease is not lease:
                         return True
                     continue
                 message = envelope[0]
@@ -276,7 +279,7 @@ class Cell(pykka.Actor):
                 if self._room_waiters:
                     self._announce_room()
             else:
-                self.busy_since = None
+                self.current = self.busy_since = None
                 await self._idle()
                 return mailbox.empty()
             reply, budget = envelope[2], envelope[3]
@@ -288,20 +291,20 @@ class Cell(pykka.Actor):
             try:
                 answer = await receive(message)
             except BaseException as error:
-                await self._failed(envelope, error, incarnation)
+                await self._failed(envelope, error, lease)
             else:
                 self.handled += 1
                 if reply is not None and answer is not DEFERRED:
                     reply.set(answer)
-            if self.incarnation != incarnation or self.status >= Status.DOWN:
+            if self.lease is not lease:
                 return True
-            self.current = None
             now = monotonic()
             if now > ends:
-                return False
+                break
+        self.current = None
         return False
 
-    async def _failed(self, envelope: Envelope, error: BaseException, incarnation: int) -> None:
+    async def _failed(self, envelope: Envelope, error: BaseException, lease: object) -> None:
         """Decide about what a handler raised: a refusal is an answer, everything else ends the incarnation."""
         if isinstance(error, Refusal):
             self.handled += 1
@@ -318,7 +321,7 @@ class Cell(pykka.Actor):
             # It came from something that the handler awaited, so it is the handler's failure and no kill.
         elif not isinstance(error, Exception):
             raise error
-        if self._lives(incarnation):
+        if self.lease is lease:
             await self._crash(error, DownReason.CRASHED)
 
     def _rest(self) -> None:
@@ -330,7 +333,7 @@ class Cell(pykka.Actor):
             self.awake = True
             self._activate()
 
-    async def _start(self, incarnation: int) -> None:
+    async def _start(self, lease: object) -> None:
         self.busy_since = self.system.clock.monotonic()
         self.behaviour.ctx = Context(self)
         try:
@@ -338,7 +341,7 @@ class Cell(pykka.Actor):
         except Exception as error:
             await self._crash(error, DownReason.START_FAILED)
             return
-        if self._lives(incarnation):
+        if self.lease is lease:
             self._enter(Status.RUNNING)
             for waiter in self._take_start_waiters():
                 waiter.set(None)
@@ -473,6 +476,7 @@ class Cell(pykka.Actor):
         """Start a crashed cell again with a new behaviour. The message that failed is not run again."""
         assert self.status is Status.DOWN
         self.incarnation += 1
+        self.lease = object()
         self.behaviour = self.factory()
         self.since = self.system.clock.monotonic()
         self._end = None
@@ -501,6 +505,7 @@ class Cell(pykka.Actor):
 
     def _leave(self) -> None:
         """Wait for the supervisor's decision if there is one to come, else leave the tree."""
+        self.lease = None
         if self._returns():
             self._enter(Status.DOWN)
             self.mailbox.held = False
@@ -517,6 +522,7 @@ class Cell(pykka.Actor):
 
     def _close(self) -> None:
         """Leave the tree: no message reaches it from here on, and each that lies there is answered."""
+        self.lease = None
         self._enter(Status.STOPPED)
         self._shut()
         if self._stopped is not None:
@@ -550,9 +556,6 @@ class Cell(pykka.Actor):
 
     def _enter(self, status: Status) -> None:
         self.status = status
-
-    def _lives(self, incarnation: int) -> bool:
-        return self.incarnation == incarnation and self.status < Status.DOWN
 
     def offspring(self) -> "list[Cell]":
         """Return the children, in the order in which they were started."""

@@ -74,7 +74,7 @@ class TaskCounter:
 
     async def _run(self) -> None:
         while True:
-            message, reply = await self.queue.get()
+            _, reply = await self.queue.get()
             if reply is None:
                 self.count += 1
             else:
