@@ -45,6 +45,10 @@ class PeerLink(msgspec.Struct, frozen=True):
     row: PeerRow
     descriptors: tuple[Descriptor, ...] | None = None
 
+    def describes(self, platform: str) -> Descriptor | None:
+        """Return what the connector has said of a platform on this link, or None if it has not."""
+        return next((known for known in self.descriptors or () if known.platform == platform), None)
+
 
 class Courier:
     """The deliveries of one peer, within its actor. ``current`` tells the link that counts, if there is one."""
@@ -135,8 +139,7 @@ class Courier:
 
     def _sending(self, row: DeliveryRow) -> outbox.Sending:
         link = self._current()
-        descriptors = link.descriptors if link is not None and link.descriptors is not None else ()
-        descriptor = next((known for known in descriptors if known.platform == row.route.platform), None)
+        descriptor = link.describes(row.route.platform) if link is not None else None
         parts = split(row.content, descriptor) if descriptor is not None else ()
         # A blank text has no parts, yet its outcome is to be seen.
         parts = parts or (row.content,)

@@ -194,7 +194,7 @@ class RelayPeer(Actor):
 
     def _perform_action(self, message: PerformAction) -> Any:
         link = self._current()
-        if link is not None:
+        if link is not None and link.describes(message.platform):
             action = SendAction(action=message.action, platform=message.platform, bot_id=message.bot_id)
             copy_answer(
                 link.ref.ask(action, send_budget(self.ctx, self._settings)),

@@ -303,3 +303,34 @@ async def harness_sessions(harness):
     live = await harness.ask("/sessions", LiveSessions())
     rows = await harness.ask("/store", ListSessions())
     return [row for row in rows if row.session_id in live]
+
+
+JUNK = (
+    "not json",
+    "[]",
+    "null",
+    "{}",
+    '{"type": 5}',
+    '{"type": "inbound"}',
+    '{"type": "inbound", "event": {"source": {"platform": 1}}}',
+    '{"type": "outbound_result", "requestId": "nobody", "result": {}}',
+    '{"type": "outbound", "requestId": "q", "action": {"op": "send"}}',
+    '{"type": "from_the_future", "x": [[[[]]]]}',
+    "[" * 2000,
+    '{"type": "inbound", "event": ' + "[" * 5000,
+    "\x00\x00",
+    '{"type": "going_idle_ack"}',
+    '{"type": "hello", "platform": "discord", "botId": "b1"}',
+    "x" * 20_000,
+)
+
+
+async def test_rly_21_ten_thousand_bad_frames_cost_no_valid_one(turnkeep):
+    peer = await connector(turnkeep)
+    for number in range(500):
+        await peer.send_text("\n".join(JUNK[n % len(JUNK)] for n in range(number, number + 20)) + "\n")
+        if number % 10 == 0:
+            await peer.buffered(f"b{number}", event(f"t{number}", f"m{number}", chat_id=f"C{number}"))
+    await peer.acknowledged()
+    await until(lambda: len(peer.contents()) == 50)
+    assert [frame["bufferId"] for frame in peer.of("inbound_ack")] == [f"b{n}" for n in range(0, 500, 10)]

@@ -540,6 +540,16 @@ async def test_a_send_whose_connector_is_away_is_kept_and_other_ops_are_not(benc
     assert outbound["action"]["content"] == "x"
 
 
+async def test_a_send_to_a_platform_that_the_connector_has_not_described_yet_is_kept(bench):
+    await bench.put_peer("cn", PeerRole.CONNECTOR, ("discord:b1", "telegram:b1"))
+    connector = Connector(bench.url, "cn", f"{SECRET}-cn", "discord")
+    bench.peers.append(await connector.dial())
+    gateway = await bench.gateway("gw", ("telegram", "b1"))
+    assert await gateway.act(SEND) == {"success": True}
+    await connector.send({"type": "descriptor", "descriptor": descriptor("telegram")})
+    assert (await connector.frames("outbound"))[0]["platform"] == "telegram"
+
+
 async def test_a_platform_that_nobody_fronts_is_said_so(bench):
     gateway = await bench.gateway("gw", ("slack", "b1"))
     assert await gateway.act(SEND) == {"success": False, "error": "no connector for platform"}
