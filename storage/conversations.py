@@ -62,11 +62,13 @@ class Conversations:
             self._kept_size -= oldest.size
         return tuple(conversation.entries)
 
-    def read_again(self, connection: sqlite3.Connection, session_id: str, inbox_id: str) -> tuple[Entry, ...]:
-        """Return the same with the entries of ``inbox_id`` last, although others have come since."""
+    def read_again(
+        self, connection: sqlite3.Connection, session_id: str, inbox_id: str, entries: tuple[Entry, ...]
+    ) -> tuple[Entry, ...]:
+        """Return the same with ``entries``, those of ``inbox_id``, last, although others have come since."""
         rows = connection.execute(NEWEST, (session_id, 0, self._rows)).fetchall()
-        rows.sort(key=lambda row: (row["inbox_id"] == inbox_id, row["seq"]))
-        return tuple(Entry(role=row["role"], content=row["content"]) for row in rows)
+        others = [row for row in reversed(rows) if row["inbox_id"] != inbox_id]
+        return (*(Entry(role=row["role"], content=row["content"]) for row in others), *entries)
 
     def forget(self) -> None:
         """Read everything anew."""

@@ -89,11 +89,12 @@ def take_turn(
         "UPDATE inbox SET state = ?, tries = tries + 1, turn_id = ?, settled_at = ? WHERE seq = ?",
         (InboxState.TURNED, turn_id, request.at, message["seq"]),
     )
+    said = ENTRIES.read(message["entries"])
     if message["tries"] == 0:
-        _write_entries(connection, request, message, turn_id)
+        _write_entries(connection, said, message, request.session_id, turn_id)
         entries = conversations.read(connection, request.session_id)
     else:
-        entries = conversations.read_again(connection, request.session_id, message["inbox_id"])
+        entries = conversations.read_again(connection, request.session_id, message["inbox_id"], said)
     return TakenTurn(
         turn_id=turn_id,
         turn_gen=turn_gen,
@@ -143,12 +144,16 @@ def _begin(connection: sqlite3.Connection, request: TakeTurn, message: sqlite3.R
 
 
 def _write_entries(
-    connection: sqlite3.Connection, request: TakeTurn, message: sqlite3.Row, turn_id: str
+    connection: sqlite3.Connection,
+    entries: tuple[Entry, ...],
+    message: sqlite3.Row,
+    session_id: str,
+    turn_id: str,
 ) -> None:
-    for entry in ENTRIES.read(message["entries"]):
+    for entry in entries:
         history.append(
             connection,
-            session_id=request.session_id,
+            session_id=session_id,
             role=entry.role,
             content=entry.content,
             kind=HistoryKind.MESSAGE,

@@ -2,9 +2,21 @@
 
 import pytest
 
-from actors.exceptions import Conflict
+from actors.exceptions import Conflict, Invalid
 from actors.messages.rows import DeliveryState, HistoryKind, NewDelivery, Route, TurnState
-from actors.messages.store import EndTurn, FlushPartial, GetTurn, ListDeliveries, ReadHistory, Unfinished
+from actors.messages.store import (
+    EndTurn,
+    FlushPartial,
+    GetTurn,
+    ListDeliveries,
+    ListTurns,
+    ReadHistory,
+    RequeueMessage,
+    Unfinished,
+)
+from storage import Store
+from storage.settings import StoreSettings
+from tests.storage.box import StoreBox
 
 ROUTE = Route(platform="discord", chat_id="C1")
 
@@ -72,11 +84,11 @@ async def test_an_unknown_turn_does_not_end(store):
         await store.ask(EndTurn(turn_id="none", turn_gen=1, state=TurnState.FAILED, at=1.0))
 
 
-async def test_trn_54_what_was_flushed_is_there_after_a_restart(store, reopened):
+async def test_trn_54_what_was_flushed_is_there_after_a_restart(store):
     accepted = await store.accept()
     taken = await store.take(accepted.session_id)
     await store.ask(FlushPartial(turn_id=taken.turn_id, turn_gen=taken.turn_gen, text="Hel", at=1.0))
-    store = await reopened()
+    await store.reopen()
     ((turn, peer, route),) = await store.ask(Unfinished())
     assert (turn.state, turn.partial, peer, route) == (TurnState.RUNNING, "Hel", "p", ROUTE)
 
@@ -99,3 +111,88 @@ async def test_the_newest_turn_of_a_message_is_found(store):
     taken = await store.take(accepted.session_id)
     assert (await store.ask(GetTurn(inbox_id="I"))).turn_id == taken.turn_id
     assert await store.ask(GetTurn(inbox_id="none")) is None
+
+
+async def test_a_cancelled_turn_keeps_its_partial_and_feeds_it(store):
+    accepted = await store.accept("one")
+    taken = await store.take(accepted.session_id)
+    row = await store.end(taken, TurnState.CANCELLED, reason="user", text="Hal\n\n[cancelled]")
+    assert (row.text, row.partial, row.reason) == (None, "Hal\n\n[cancelled]", "user")
+    await store.accept("two")
+    again = await store.take(accepted.session_id)
+    assert [entry.content for entry in again.history] == ["one", "Hal\n\n[cancelled]", "two"]
+
+
+async def test_a_turn_that_did_not_end_well_keeps_what_was_flushed(store):
+    accepted = await store.accept()
+    taken = await store.take(accepted.session_id)
+    await store.ask(FlushPartial(turn_id=taken.turn_id, turn_gen=taken.turn_gen, text="Hel", at=1.0))
+    row = await store.end(taken, TurnState.FAILED, reason="timeout", notice="It broke.")
+    assert (row.state, row.partial, row.text) == (TurnState.FAILED, "Hel", None)
+    await store.ask(FlushPartial(turn_id=taken.turn_id, turn_gen=taken.turn_gen, text="late", at=2.0))
+    assert await store.ask(GetTurn(turn_id=taken.turn_id)) == row
+
+
+async def test_a_committed_turn_keeps_its_answer_once(store):
+    accepted = await store.accept()
+    taken = await store.take(accepted.session_id)
+    await store.ask(FlushPartial(turn_id=taken.turn_id, turn_gen=taken.turn_gen, text="Hel", at=1.0))
+    row = await store.end(taken, TurnState.COMMITTED, text="Hello")
+    assert (row.text, row.partial) == ("Hello", "")
+
+
+async def test_running_is_no_end(store):
+    accepted = await store.accept()
+    taken = await store.take(accepted.session_id)
+    with pytest.raises(Invalid):
+        await store.end(taken, TurnState.RUNNING)
+
+
+async def test_trn_54_a_turn_of_before_cannot_end_under_its_old_generation(store):
+    accepted = await store.accept(inbox_id="I", turn_id="T")
+    old = await store.take(accepted.session_id)
+    await store.reopen()
+    await store.end(old, TurnState.INTERRUPTED, reason="restart")
+    assert await store.ask(RequeueMessage(inbox_id="I", max_tries=1, at=1.0))
+    new = await store.take(accepted.session_id)
+    assert (old.turn_id, new.turn_gen) == ("T", old.turn_gen + 1) and new.turn_id != "T"
+    with pytest.raises(Conflict):
+        await store.end(old, TurnState.COMMITTED, text="late")
+    assert (await store.ask(GetTurn(inbox_id="I"))).turn_id == new.turn_id
+
+
+async def test_turns_are_listed_newest_first_by_state_and_session(store):
+    sessions = [(await store.accept(session_key=key)).session_id for key in ("k1", "k2")]
+    ends = (TurnState.COMMITTED, TurnState.FAILED)
+    ids = []
+    for session_id, state in zip(sessions, ends, strict=True):
+        taken = await store.take(session_id)
+        ids.append(taken.turn_id)
+        await store.end(taken, state)
+    await store.accept(session_key="k1", turn_id="T")
+
+    async def listed(*states, **fields):
+        return [row.turn_id for row in await store.ask(ListTurns(states=states, **fields))]
+
+    assert await listed() == ["T", ids[1], ids[0]]
+    assert await listed(limit=1) == ["T"]
+    assert await listed(TurnState.FAILED, TurnState.ADMITTED) == ["T", ids[1]]
+    assert await listed(TurnState.COMMITTED) == [ids[0]]
+    assert await listed(session_id=sessions[0]) == ["T", ids[0]]
+    assert await listed(TurnState.ADMITTED, session_id=sessions[0]) == ["T"]
+
+
+async def test_a_model_gets_the_newest_messages_of_a_very_long_session(tmp_path):
+    box = StoreBox(tmp_path / "data")
+    await box.open()
+    await box.system.stop(box.ref, box.within(5))
+    settings = StoreSettings(history_rows=3)
+    box.ref = box.system.spawn("/store", lambda: Store(box.database, settings))
+    accepted = await box.accept("q0")
+    for n in range(3):
+        taken = await box.take(accepted.session_id)
+        await box.end(taken, TurnState.COMMITTED, text=f"a{n}")
+        await box.accept(f"q{n + 1}")
+    taken = await box.take(accepted.session_id)
+    assert [entry.content for entry in taken.history] == ["q2", "a2", "q3"]
+    await box.close()
