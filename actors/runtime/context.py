@@ -13,6 +13,7 @@ from actors.runtime.reply import Reply
 
 if TYPE_CHECKING:
     from actors.runtime.cell import Cell
+    from actors.runtime.incarnation import Incarnation
     from actors.runtime.system import System
 
 T = TypeVar("T")
@@ -21,8 +22,9 @@ T = TypeVar("T")
 class Context:
     """The runtime as one incarnation of one actor sees it. Only its own handlers may use it."""
 
-    def __init__(self, cell: "Cell") -> None:
+    def __init__(self, cell: "Cell", own: "Incarnation") -> None:
         self._cell = cell
+        self._own = own
 
     # Public attributes
 
@@ -49,7 +51,7 @@ class Context:
     @property
     def budget(self) -> Budget | None:
         """The budget of the message in hand, if it was asked."""
-        current = self._cell.current
+        current = self._own.current
         return current[3] if current is not None else None
 
     def now(self) -> float:
@@ -136,11 +138,11 @@ class Context:
 
         None if the message was told. If this incarnation ends first, the asker gets ActorStopped.
         """
-        return self._cell.defer()
+        return self._own.defer()
 
     def forward(self, ref: Ref) -> None:
         """Hand the message in hand, and the duty to answer it, to another actor; return DEFERRED from the handler."""
-        self._cell.forward(ref)
+        self._own.forward(ref)
 
     def pipe(
         self,
@@ -153,11 +155,11 @@ class Context:
 
         The message overtakes ordinary ones and is dropped if this incarnation has ended.
         """
-        self._cell.owned().pipe(reply, on_value, on_error)
+        self._own.pipe(reply, on_value, on_error)
 
     def run(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Run I/O beside the handlers. It ends with this incarnation; if it raises, the incarnation crashes."""
-        self._cell.owned().run_beside(work, name)
+        self._own.run_beside(work, name)
 
     def stop(self, reason: DownReason = DownReason.NORMAL) -> None:
         """End after the message in hand."""
@@ -167,11 +169,11 @@ class Context:
 
     def set_timer(self, key: str, delay: float, message: Message) -> None:
         """Tell this actor ``message`` in ``delay`` seconds; a timer of the same key is replaced."""
-        self._cell.owned().set_timer(key, delay, message)
+        self._own.set_timer(key, delay, message)
 
     def cancel_timer(self, key: str) -> None:
         """Make sure that the timer does not fire, nor its message arrive if it has just fired."""
-        self._cell.owned().cancel_timer(key)
+        self._own.cancel_timer(key)
 
     # Observation
 

@@ -1,37 +1,60 @@
-"""What belongs to one incarnation of an actor and ends with it: answers that it owes, timers, tasks beside it."""
+"""One incarnation of an actor: its behaviour, and what ends with it: answers that it owes, timers, tasks beside it."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from actors.exceptions import MailboxFull
 from actors.messages.base import Message
-from actors.messages.lifecycle import DeadLetterReason, Status
+from actors.messages.lifecycle import DeadLetterReason
+from actors.runtime.actor import Actor
 from actors.runtime.internal import TaskFailed, TimerFired
 from actors.runtime.reply import Reply
 
 if TYPE_CHECKING:
     from actors.runtime.cell import Cell
     from actors.runtime.clock import Timer
+    from actors.runtime.envelope import Envelope
+    from actors.runtime.ref import Ref
 
 T = TypeVar("T")
 
 
 class Incarnation:
-    """Made when the first of these is needed. Whatever arrives after the incarnation has ended is fenced by its number."""
+    """
+    Valid as long as it is its cell's ``own``: whatever arrives later, from it or for it, is fenced.
 
-    __slots__ = ("_cell", "_deferred", "_number", "_tasks", "_timers")
+    What most actors never need is made on demand.
+    """
 
-    def __init__(self, cell: "Cell") -> None:
+    __slots__ = ("_cell", "_deferred", "_tasks", "_timers", "behaviour", "current")
+
+    def __init__(self, cell: "Cell", behaviour: Actor) -> None:
         self._cell = cell
-        self._number = cell.incarnation
-        self._timers: dict[str, tuple[Timer, object]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._deferred: set[Reply[Any]] = set()
+        self.behaviour = behaviour
+        # The message in hand.
+        self.current: Envelope | None = None
+        self._timers: dict[str, tuple[Timer, object]] | None = None
+        self._tasks: set[asyncio.Task[None]] | None = None
+        self._deferred: set[Reply[Any]] | None = None
 
-    def owe(self, reply: Reply[Any]) -> None:
-        """Remember an answer that is given later; see Context.defer."""
-        self._deferred.add(reply)
-        reply.on_done(self._deferred.discard)
+    def defer(self) -> Reply[Any] | None:
+        """See Context.defer."""
+        reply = self.current[2] if self.current is not None else None
+        if reply is not None:
+            self._deferred = self._deferred or set()
+            self._deferred.add(reply)
+            reply.on_done(self._deferred.discard)
+        return reply
+
+    def forward(self, ref: "Ref") -> None:
+        """See Context.forward."""
+        assert self.current is not None
+        message, put_at, reply, budget = self.current
+        # From here on only the receiver answers: a crash of this actor must not.
+        self.current = (message, put_at, None, budget)
+        if ref._cell.post((message, put_at, reply, budget)) is False and reply is not None:
+            reply.set_exception(MailboxFull(ref.path))
 
     def pipe(
         self, reply: Reply[T], on_value: Callable[[T], Message], on_error: Callable[[Exception], Message]
@@ -50,10 +73,11 @@ class Incarnation:
     def run_beside(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """See Context.run."""
         task = asyncio.Task(work, loop=self._cell.system.loop, name=f"{self._cell.path}:{name}")
-        self._tasks.add(task)
+        tasks = self._tasks = self._tasks or set()
+        tasks.add(task)
 
         def ended(done: asyncio.Task[None]) -> None:
-            self._tasks.discard(done)
+            tasks.discard(done)
             if not done.cancelled() and (error := done.exception()) is not None:
                 self._post(TaskFailed(error=error))
 
@@ -64,42 +88,43 @@ class Incarnation:
         self.cancel_timer(key)
         token = object()
         timer = self._cell.system.clock.call_later(delay, self._fire, key, token, message)
+        self._timers = self._timers or {}
         self._timers[key] = (timer, token)
 
     def cancel_timer(self, key: str) -> None:
         """See Context.cancel_timer."""
-        timer = self._timers.pop(key, None)
+        timer = self._timers.pop(key, None) if self._timers else None
         if timer is not None:
             timer[0].cancel()
 
     def still_set(self, fired: TimerFired) -> bool:
         """Say whether the timer was neither cancelled nor replaced since it fired, and forget it."""
-        timer = self._timers.get(fired.key)
+        timer = self._timers.get(fired.key) if self._timers else None
         if timer is None or timer[1] is not fired.token:
             return False
-        del self._timers[fired.key]
+        self.cancel_timer(fired.key)
         return True
 
     def release(self, error: Exception) -> None:
         """Answer everybody who waits for this incarnation, and end its timers and tasks."""
-        for reply in list(self._deferred):
+        if self.current is not None and self.current[2] is not None:
+            self.current[2].set_exception(error)
+        for reply in list(self._deferred or ()):
             reply.set_exception(error)
-        self._deferred.clear()
-        for timer, _ in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
-        for task in list(self._tasks):
+        for key in list(self._timers or ()):
+            self.cancel_timer(key)
+        for task in list(self._tasks or ()):
             task.cancel()
 
     def _fire(self, key: str, token: object, message: Message) -> None:
-        timer = self._timers.get(key)
+        timer = self._timers.get(key) if self._timers else None
         if timer is not None and timer[1] is token:
             self._post(TimerFired(key=key, token=token, message=message))
 
     def _post(self, message: Message) -> None:
         """Put what the actor sends itself before all ordinary messages; a stale one is dropped."""
         cell = self._cell
-        if self._number != cell.incarnation or cell.mailbox.closed or cell.status is Status.DOWN:
+        if cell.own is not self or cell.mailbox.closed:
             cell.system.dead_letters.add(cell.path, type(message).__name__, DeadLetterReason.STALE)
             return
         cell.mailbox.control.append((message, cell.system.clock.monotonic(), None, None))

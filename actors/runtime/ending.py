@@ -1,0 +1,127 @@
+"""The ways in which an incarnation ends: it crashes, it is stopped in order, or it is killed."""
+
+import asyncio
+import contextlib
+import traceback
+from typing import TYPE_CHECKING
+
+import structlog
+
+from actors.exceptions import ActorStopped, HandlerFailed, StartFailed, TurnkeepError
+from actors.messages.lifecycle import DownReason, Status, StopStatus
+from actors.runtime.budget import Budget
+
+if TYPE_CHECKING:
+    from actors.runtime.cell import Cell
+    from actors.runtime.envelope import Envelope
+    from actors.runtime.ref import Address
+
+EVENT_KINDS = {
+    DownReason.SHUTDOWN: "actor.stopped",
+    DownReason.CRASHED: "actor.crashed",
+    DownReason.START_FAILED: "actor.start_failed",
+    DownReason.KILLED: "actor.killed",
+}
+"""The ends that are events. An actor that ends itself, such as a turn, has its own to tell."""
+
+SHOWN_FRAMES = 6
+
+log = structlog.get_logger("turnkeep.runtime")
+
+
+def crash(cell: "Cell", error: BaseException, reason: DownReason) -> None:
+    """End the incarnation because it raised; its supervisor decides what comes next."""
+    cell.last_error = type(error).__name__
+    where = [
+        f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)
+    ]
+    # The class and the place, not the text: texts of errors may quote what a message held.
+    log.error("actor.crashed", path=cell.path, error=cell.last_error, where=where[-SHOWN_FRAMES:])
+    for waiter in cell.take_start_waiters():
+        waiter.set_exception(StartFailed(cell.path, _tell_of(error)))
+    cell.end = reason
+    _leave(cell, HandlerFailed(cell.path, cell.last_error))
+    # Only now: a child that sees its parent gone leaves the tree too, instead of waiting for a decision.
+    for child in cell.offspring():
+        kill(child, DownReason.SHUTDOWN)
+    _announce(cell, reason)
+
+
+async def terminate(cell: "Cell", envelope: "Envelope", reason: DownReason) -> None:
+    """End in order: refuse what is queued, stop the children, run ``on_stop``, answer."""
+    own = cell.own
+    assert own is not None
+    cell.enter(Status.STOPPING)
+    cell.end = reason
+    if not cell.returns():
+        cell.shut()
+    budget = envelope[3] or Budget.of(cell.system.clock, cell.system.stop_seconds)
+    try:
+        await _stop_children(cell, own.behaviour.stops_in_order, budget)
+        await own.behaviour.on_stop(reason)
+    except Exception as error:
+        cell.last_error = type(error).__name__
+        log.error("actor.stop_failed", path=cell.path, error=cell.last_error)
+    if cell.own is not own:
+        # A kill has overtaken the order.
+        return
+    _leave(cell, ActorStopped(cell.path))
+    if envelope[2] is not None:
+        envelope[2].set(StopStatus.STOPPED)
+    _announce(cell, reason)
+
+
+async def _stop_children(cell: "Cell", in_order: bool, budget: Budget) -> None:
+    """Stop the children all at once, or the last started first."""
+    children = [child.ref for child in cell.offspring()]
+    if in_order:
+        for ref in reversed(children):
+            await cell.system.stop(ref, budget)
+    elif children:
+        await asyncio.gather(*(cell.system.stop(ref, budget) for ref in children))
+
+
+def kill(cell: "Cell", reason: DownReason = DownReason.KILLED) -> None:
+    """End at once: unroute first, cancel second, never await the lost task; what it says later is fenced."""
+    if cell.status is Status.STOPPED:
+        return
+    cell.end = reason
+    task = cell.take_task()
+    _leave(cell, ActorStopped(cell.path, "was killed"))
+    for child in cell.offspring():
+        kill(child, reason)
+    if task is not None:
+        cell.system.rested(cell)
+        if task is not asyncio.current_task(cell.system.loop):
+            task.cancel()
+            cell.system.lost(cell.path, task)
+    _announce(cell, reason)
+
+
+def _leave(cell: "Cell", error: Exception) -> None:
+    """Part with the incarnation; then wait for the supervisor's decision if there is one to come, else leave the tree."""
+    own, cell.own = cell.own, None
+    if own is not None:
+        own.release(error)
+    if cell.returns():
+        cell.go_down()
+    else:
+        cell.close()
+
+
+def _announce(cell: "Cell", reason: DownReason) -> None:
+    down = cell.down()
+    receivers: list[Address] = [*cell.watchers]
+    if cell.parent is not None:
+        receivers.append(cell.parent.ref)
+    for receiver in receivers:
+        with contextlib.suppress(ActorStopped):
+            receiver.tell(down)
+    if reason in EVENT_KINDS:
+        cell.system.publish(EVENT_KINDS[reason], cell.path, {"error": cell.last_error})
+
+
+def _tell_of(error: BaseException) -> str:
+    """Our own exceptions have texts made for people; of others only the class is told."""
+    name = type(error).__name__
+    return f"{name}: {error}" if isinstance(error, TurnkeepError) else name
