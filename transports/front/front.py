@@ -37,6 +37,11 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         self.settled.set()
 
+    async def hear_out(self, seconds: float) -> None:
+        """Let requests that were cancelled say so to their clients."""
+        if tasks := set(self.server_state.tasks):
+            await asyncio.wait(tasks, timeout=seconds)
+
     def cut(self) -> None:
         """Close the listener and every connection now; do nothing to those that have ended."""
         for listener in getattr(self, "servers", ()):
@@ -88,6 +93,7 @@ class Front(Actor):
     async def _serve(self, server: Server, listening: socket.socket) -> None:
         try:
             await server.serve(sockets=[listening])
+            await server.hear_out(self._edges.settings.cut_s)
         finally:
             server.cut()
             listening.close()

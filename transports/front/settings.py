@@ -42,3 +42,5 @@ class FrontSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether streams that fail carry the member that Hermes' own client reads."""
     stop_s: int = 3
     """How long open responses may take to end once the server stops."""
+    cut_s: float = 0.5
+    """How long after that those that are cut may take to say so."""
