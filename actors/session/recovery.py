@@ -11,9 +11,22 @@ What becomes of turns that a restart or a crash left unfinished: pure.
 
 from typing import Any
 
-from actors.messages.rows import NewDelivery, Origin, Route, TurnRow, TurnState
+from actors.messages.rows import NewDelivery, Origin, Route, Row, TurnRow, TurnState
 from actors.messages.store import BuryMessage, EndTurn, RequeueMessage, Write
 from actors.notifier.notice import Cause, notice
+
+
+class CutTurn(Row, frozen=True, kw_only=True):
+    """A turn that was cut off: what its end needs to know."""
+
+    turn_id: str
+    turn_gen: int
+    origin: Origin
+    peer: str
+    route: Route | None
+    partial: str = ""
+    """What was flushed of it."""
+
 
 MAX_TRIES = 1
 """How often a message may have been turned before it is queued again."""
@@ -38,9 +51,15 @@ def recover(
         again = (
             policy == "retry" and turn.tries <= MAX_TRIES and (turn.detached or turn.origin is not Origin.API)
         )
-        writes.append(
-            interruption(turn, peer, route, Cause.RESTART if clients_gone else Cause.CRASH, again, now)
+        cut = CutTurn(
+            turn_id=turn.turn_id,
+            turn_gen=turn.turn_gen,
+            origin=turn.origin,
+            peer=peer,
+            route=route,
+            partial=turn.partial,
         )
+        writes.append(interruption(cut, Cause.RESTART if clients_gone else Cause.CRASH, again, now))
         if again:
             writes.append(RequeueMessage(inbox_id=turn.inbox_id, max_tries=MAX_TRIES, at=now))
     return tuple(writes)
@@ -64,25 +83,21 @@ def reclaim(turn: TurnRow, now: float) -> tuple[Write[Any], ...]:
     )
 
 
-def interruption(
-    turn: TurnRow, peer: str, route: Route | None, cause: Cause, again: bool, now: float
-) -> EndTurn:
+def interruption(cut: CutTurn, cause: Cause, again: bool, now: float) -> EndTurn:
     """Return the end of a turn that was cut off; its chat is told unless the message is turned ``again``."""
     text = notice(cause)
-    told = not again and route is not None and turn.origin is Origin.RELAY
+    delivery = None
+    if cut.origin is Origin.RELAY and cut.route is not None and not again:
+        # Named after the turn, so that a repeated end stores no second one.
+        name = f"{cut.turn_id}-notice-{cut.turn_gen}"
+        delivery = NewDelivery(delivery_id=name, peer=cut.peer, route=cut.route, content=text)
     return EndTurn(
-        turn_id=turn.turn_id,
-        turn_gen=turn.turn_gen,
+        turn_id=cut.turn_id,
+        turn_gen=cut.turn_gen,
         state=TurnState.INTERRUPTED,
         reason=str(cause),
-        interrupted_text=f"{turn.partial}\n\n{INTERRUPTED_MARK}" if turn.partial else None,
+        interrupted_text=f"{cut.partial}\n\n{INTERRUPTED_MARK}" if cut.partial else None,
         notice=None if again else text,
-        delivery=(
-            NewDelivery(
-                delivery_id=f"{turn.turn_id}-notice-{turn.turn_gen}", peer=peer, route=route, content=text
-            )
-            if told and route is not None
-            else None
-        ),
+        delivery=delivery,
         at=now,
     )

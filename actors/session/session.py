@@ -35,7 +35,7 @@ from actors.messages.turn import AttachTurnWatcher, DetachTurnWatcher, StopGener
 from actors.notifier.notice import Cause
 from actors.runtime import DEFERRED, Actor, Address, Ref, Reply
 from actors.session import machine
-from actors.session.recovery import interruption, reclaim
+from actors.session.recovery import CutTurn, interruption, reclaim
 from actors.session.settings import SessionSettings
 
 log = structlog.get_logger("turnkeep.session")
@@ -208,23 +208,10 @@ class Session(Actor):
 
     def _end_lost(self, turn: TakenTurn) -> None:
         # What the turn had flushed is in its row, where it stays readable.
-        row = TurnRow(
-            turn_id=turn.turn_id,
-            session_id=turn.session_id,
-            inbox_id=turn.inbox_id,
-            turn_gen=turn.turn_gen,
-            state=TurnState.RUNNING,
-            reason=None,
-            partial="",
-            text=None,
-            usage=None,
-            origin=turn.origin,
-            detached=turn.detached,
-            tries=turn.tries,
-            admitted_at=self.ctx.wall(),
-            ended_at=None,
+        cut = CutTurn(
+            turn_id=turn.turn_id, turn_gen=turn.turn_gen, origin=turn.origin, peer=turn.peer, route=turn.route
         )
-        end = interruption(row, turn.peer, turn.route, Cause.CRASH, False, self.ctx.wall())
+        end = interruption(cut, Cause.CRASH, False, self.ctx.wall())
         self.ctx.pipe(
             self._store.ask(end, self.ctx.within(self._settings.store_s)),
             lambda stored: LostTurnEnded(turn=stored),
