@@ -89,6 +89,8 @@ class Talk:
         self._session_id = ""
         # The message whose turn runs.
         self._inbox_id: str | None = None
+        # Turns that were answered already: what is still said of them belongs to no later message.
+        self._past: set[str] = set()
         self._interrupted = asyncio.Event()
         self._stops: set[asyncio.Task[None]] = set()
 
@@ -142,6 +144,9 @@ class Talk:
                     raise
                 say(f"turnkeepctl: {failure}")
                 done = answer.failed = True
+                # The message may still be answered: on another connection that is not heard as a later one's answer.
+                await self._drop_connection()
+                self._patience = Patience(self._desk, self._sleep)
         self._inbox_id = None
         self.failures += answer.failed
         self._finish(answer)
@@ -158,10 +163,19 @@ class Talk:
         else:
             await client.call("sessions.watch", session_id=self._session_id, inbox_id=self._inbox_id)
         while True:
-            step = answer.take(await client.event())
+            event = await client.event()
+            if not self._concerns(event):
+                continue
+            step = answer.take(event)
             self._print(step)
             if step.done:
+                self._past.add(str(event["data"].get("turn_id")))
                 return True
+
+    def _concerns(self, event: dict[str, Any]) -> bool:
+        """Say whether an event is about the message in hand."""
+        data = event["data"]
+        return data.get("turn_id") not in self._past and data.get("inbox_id") in (None, self._inbox_id)
 
     def _address(self) -> dict[str, str]:
         if self._target.session is not None:

@@ -1,0 +1,200 @@
+"""Each verb shows what the daemon says, for people and for programs."""
+
+import asyncio
+import json
+
+import pytest
+
+from actors.messages.events import Publish, ReadBack
+from actors.messages.rows import NewDelivery, Route
+from actors.messages.secret import Secret
+from actors.messages.store import FindPeerBySecret, PutDelivery
+from tests.fakes.backend_script import Hold, Role, Text
+from tests.harness import until
+from transports.terminal import actors, events, keys, peers, relays, sessions, system
+from transports.terminal.client import AdminClient
+from transports.terminal.exits import ConnectionLost, Exit, Failure
+from transports.terminal.place import Options
+from transports.terminal.verb import Desk
+
+
+async def shown(capsys, work):
+    await work
+    return capsys.readouterr().out
+
+
+async def result(capsys, work):
+    return json.loads(await shown(capsys, work))
+
+
+async def test_ps(desk, json_desk, capsys):
+    out = await shown(capsys, actors.ps(desk, "/"))
+    lines = out.splitlines()
+    assert lines[0].split() == [
+        "PATH",
+        "KIND",
+        "STATE",
+        "INC",
+        "DEPTH",
+        "OLDEST",
+        "BUSY",
+        "HANDLED",
+        "RESTARTS",
+        "ERROR",
+        "AGE",
+    ]
+    store = next(line.split() for line in lines if line.startswith("/store "))
+    assert store[1:5] == ["store", "running", "0", "0"] and len(store) == 11
+    listed = await result(capsys, actors.ps(json_desk, "/lanes"))
+    assert [row["path"] for row in listed["actors"]] == ["/lanes", "/lanes/fake"]
+
+
+async def test_tree(desk, json_desk, capsys):
+    out = await shown(capsys, actors.tree(desk))
+    assert out.startswith("/  supervisor, running\n├─ admin  admin, running\n")
+    assert "├─ lanes  supervisor, running\n│  └─ fake  lane, running\n" in out
+    assert "└─ store  store, running" in out
+    assert (await result(capsys, actors.tree(json_desk)))["tree"][0]["path"] == "/"
+
+
+async def test_status(harness, desk, json_desk, capsys):
+    out = await shown(capsys, system.status(desk))
+    assert harness.url in out and str(harness.data_dir) in out and "schema" in out
+    assert (await result(capsys, system.status(json_desk)))["url"] == harness.url
+
+
+async def test_shutdown(harness, desk, capsys):
+    assert "is shutting down" in await shown(capsys, system.shutdown(desk))
+    assert (await harness.calls.receive(harness.within())).by == "admin"
+
+
+async def test_sessions(harness, backend, desk, json_desk, capsys):
+    backend.script(Role(), Text("Hel"), Hold("never"))
+    opened = await desk.call("sessions.open", chat="main")
+    session_id = opened["session"]["session_id"]
+    assert "accepted as" in await shown(capsys, sessions.send(desk, session_id, "hello"))
+    out = await shown(capsys, sessions.list_(desk, peer="console", limit=10))
+    assert out.splitlines()[1].startswith(f"{session_id}  chat")
+    assert "stopping" in await until(lambda: stopped(capsys, desk, session_id))
+    await until(lambda: ended(desk, session_id))
+    out = await shown(capsys, sessions.show(desk, session_id[:16]))
+    assert "agent:main:console:dm:main" in out and "cancelled" in out
+    out = await shown(capsys, sessions.history(desk, session_id, limit=10))
+    assert "user\nhello\n" in out
+    rows = await result(capsys, sessions.history(json_desk, session_id, limit=10))
+    assert rows["history"][0]["content"] == "hello"
+    assert (await result(capsys, sessions.stop(json_desk, session_id)))["stopped"] is False
+    assert (await result(capsys, sessions.list_(json_desk, peer=None, limit=10)))["sessions"]
+    assert (await result(capsys, sessions.show(json_desk, session_id)))["turns"]
+    assert (await result(capsys, sessions.send(json_desk, session_id, "again")))["accepted"]["inbox_id"]
+
+
+async def stopped(capsys, desk, session_id):
+    out = await shown(capsys, sessions.stop(desk, session_id))
+    return out if "stopping" in out else None
+
+
+async def ended(desk, session_id):
+    turns = (await desk.call("sessions.get", session_id=session_id))["turns"]
+    return turns and turns[0]["ended_at"]
+
+
+async def test_peers(harness, desk, json_desk, capsys):
+    out = await shown(capsys, peers.add(desk, "p", ["telegram:b"], "connector", ["g1"]))
+    secret = out.splitlines()[1].split()[1]
+    assert (await harness.ask("/store", FindPeerBySecret(secret=Secret(secret)))).name == "p"
+    second = (await result(capsys, peers.rotate(json_desk, "p")))["secret"]
+    assert second != secret
+    out = await shown(capsys, peers.list_(desk))
+    assert "telegram:b" in out and secret not in out and second not in out
+    assert "refused" in await shown(capsys, peers.revoke(desk, "p"))
+    assert (await result(capsys, peers.list_(json_desk)))["peers"][0]["revoked_at"]
+    assert (await result(capsys, peers.revoke(json_desk, "p")))["peer"]["name"] == "p"
+    with pytest.raises(Failure, match="platform:bot") as failed:
+        await peers.add(desk, "q")
+    assert failed.value.exit_code is Exit.USAGE
+
+
+async def test_keys(desk, json_desk, harness, capsys):
+    out = await shown(capsys, keys.add(desk, "k", ["observe"]))
+    token = out.splitlines()[1].split()[1]
+    observer = Desk(Options(url=harness.url, token=token))
+    assert "/store" in await shown(capsys, actors.ps(observer, "/"))
+    with pytest.raises(Failure, match="scope admin") as failed:
+        await keys.list_(observer)
+    assert failed.value.exit_code is Exit.REFUSED
+    assert token not in await shown(capsys, keys.list_(desk))
+    await shown(capsys, keys.revoke(desk, "k"))
+    with pytest.raises(Failure) as failed:
+        await actors.ps(observer, "/")
+    assert failed.value.exit_code is Exit.REFUSED
+    assert (await result(capsys, keys.add(json_desk, "k2")))["key"]["scopes"] == ["api"]
+    assert len((await result(capsys, keys.list_(json_desk)))["keys"]) == 4
+    assert (await result(capsys, keys.revoke(json_desk, "k2")))["key"]["name"] == "k2"
+
+
+async def test_relays_and_deliveries(harness, desk, json_desk, capsys):
+    assert (await shown(capsys, relays.relays(desk))).startswith("PEER")
+    assert (await result(capsys, relays.relays(json_desk))) == {"relays": []}
+    delivery = NewDelivery(
+        delivery_id="d1", peer="p", route=Route(platform="telegram", chat_id="c"), content="canary"
+    )
+    await harness.ask("/store", PutDelivery(at=1.0, delivery=delivery))
+    out = await shown(capsys, relays.deliveries(desk, ["pending"], "p"))
+    assert "d1" in out and "canary" not in out
+    assert (await result(capsys, relays.deliveries(json_desk)))["deliveries"][0]["delivery_id"] == "d1"
+    with pytest.raises(Failure) as failed:
+        await relays.deliveries(desk, ["nonsense"])
+    assert failed.value.exit_code is Exit.USAGE
+
+
+async def test_events_end_at_the_present(harness, desk, json_desk, capsys):
+    for n in range(3):
+        harness.at("/events").tell(Publish(kind="a", path="/t", data={"n": n, "text": "x y"}, at=1.0))
+    last = (await harness.ask("/events", ReadBack(from_seq=-1))).last_seq
+    out = await shown(capsys, events.events(desk, False, None, ["a"]))
+    assert [line.split()[0] for line in out.splitlines()] == [str(last - 2), str(last - 1), str(last)]
+    assert "  a  /t  n=2  text=x y" in out
+    out = await shown(capsys, events.events(json_desk, False, last, None))
+    assert [json.loads(line)["seq"] for line in out.splitlines()] == [last]
+
+
+async def test_what_is_wrong_has_an_exit_code(desk):
+    with pytest.raises(Failure) as failed:
+        await actors.ps(Desk(Options(url="http://127.0.0.1:1", token="x")), "/")
+    assert failed.value.exit_code is Exit.NOT_RUNNING
+    with pytest.raises(Failure) as failed:
+        await sessions.show(desk, "nope")
+    assert failed.value.exit_code is Exit.NOT_FOUND
+    with pytest.raises(Failure) as failed:
+        await desk.call("nonsense.verb")
+    assert failed.value.exit_code is Exit.USAGE
+
+
+async def test_an_answer_that_does_not_come_times_out(harness, desk):
+    await desk.call("actors.suspend", path="/sessions")
+    hasty = Desk(Options(url=harness.url, token=harness.admin_token, timeout=0.2))
+    with pytest.raises(Failure, match="--timeout") as failed:
+        await hasty.call("sessions.list")
+    assert failed.value.exit_code is Exit.TIMED_OUT
+    await desk.call("actors.resume", path="/sessions")
+
+
+async def test_a_lost_connection_fails_what_waits_for_it(harness, desk):
+    async with await AdminClient.open(desk.place) as client:
+        await client.call("actors.suspend", path="/sessions")
+        await client.call("events.subscribe")
+        task = asyncio.create_task(client.call("sessions.list"))
+        await until(lambda: harness.at("/admin")._cell.behaviour._under_way == 1)
+        await harness.stop()
+        with pytest.raises(ConnectionLost):
+            await task
+        with pytest.raises(ConnectionLost):
+            await drain(client)
+        with pytest.raises(ConnectionLost):
+            await client.call("actors.list")
+
+
+async def drain(client):
+    while True:
+        await client.event()
