@@ -1,0 +1,89 @@
+"""The configuration: sources and their order, and errors that name the key and what to write instead."""
+
+import pytest
+
+from actors.exceptions import ConfigError
+from bin.config import describe, load
+
+
+def write(tmp_path, text):
+    path = tmp_path / "turnkeep.toml"
+    path.write_text(text)
+    return path
+
+
+def test_without_anything_there_are_defaults(tmp_path):
+    loaded = load(environment={"TURNKEEP_DATA_DIR": str(tmp_path)})
+    assert loaded.config.server.port == 7340
+    assert loaded.config.lane == ()
+    assert [console.platform for console in loaded.config.console] == ["console"]
+
+
+def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_path):
+    path = write(tmp_path, 'data_dir = "/from/file"\n[server]\nport = 1\nhost = "0.0.0.0"\n')
+    loaded = load(path, environment={"TURNKEEP_DATA_DIR": "/from/env"}, arguments={"server.port": 3})
+    assert (loaded.config.data_dir, loaded.config.server.port) == ("/from/env", 3)
+    rows = {key: (value, source) for key, value, source in describe(loaded)}
+    assert rows["server.port"] == ("3", "command line")
+    assert rows["server.host"] == ("'0.0.0.0'", f"file {path}")
+    assert rows["data_dir"] == ("'/from/env'", "environment TURNKEEP_DATA_DIR")
+    assert rows["session.idle_s"][1] == "default"
+
+
+def test_the_environment_names_a_configuration_file(tmp_path):
+    path = write(tmp_path, "[server]\nport = 9\n")
+    assert load(environment={"TURNKEEP_CONFIG": str(path)}).config.server.port == 9
+
+
+def test_the_environment_makes_a_lane_only_if_the_file_has_none(tmp_path):
+    environment = {
+        "TURNKEEP_BASE_URL": "http://127.0.0.1:1/v1",
+        "TURNKEEP_MODEL": "m",
+        "TURNKEEP_API_KEY": "canary-key",
+    }
+    loaded = load(environment=environment)
+    (lane,) = loaded.config.lane
+    assert (lane.name, lane.model, lane.api_key.value) == ("default", "m", "canary-key")
+    assert not any("canary" in value for _, value, _ in describe(loaded))
+    path = write(tmp_path, '[[lane]]\nname = "mine"\nbase_url = "http://x/v1"\nmodel = "y"\n')
+    assert [lane.name for lane in load(path, environment=environment).config.lane] == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[server]\nprot = 1\n", r"unknown setting server\.prot; did you mean server\.port\?"),
+        ("[sever]\nport = 1\n", r"unknown setting sever; did you mean server\?"),
+        ('[server]\nport = "x"\n', r"setting server\.port: expected `int`, got `str`"),
+        (
+            '[[lane]]\nname = "a"\nbase_ulr = "x"\n',
+            r"unknown setting lane\.base_ulr; did you mean lane\.base_url\?",
+        ),
+        ('[session]\non_restart = "explode"\n', r"setting session\.on_restart: .*write report or retry"),
+        ("[shutdown]\ndrain_share = 2.0\n", r"setting shutdown\.drain_share: expected a number from 0 to 1"),
+        ("not toml at all [", "is not valid TOML"),
+        (
+            '[[lane]]\nname = "a"\nbase_url = "http://x/v1"\nmodel = "m"\n' * 2,
+            "'a' is used twice; give each lane a name of its own",
+        ),
+        ('[[lane]]\nname = "a/b"\nbase_url = "http://x/v1"\nmodel = "m"\n', "'a/b' is no name"),
+        ('[[lane]]\nname = "a"\n', "model of lane a is missing"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_what_to_write(tmp_path, text, said):
+    with pytest.raises(ConfigError, match=said):
+        load(write(tmp_path, text), environment={})
+
+
+def test_a_missing_file_and_a_missing_model_are_said(tmp_path):
+    with pytest.raises(ConfigError, match="there is no configuration file"):
+        load(tmp_path / "none.toml", environment={})
+    with pytest.raises(ConfigError, match="TURNKEEP_MODEL is not"):
+        load(environment={"TURNKEEP_BASE_URL": "http://x/v1"})
+
+
+def test_an_api_key_in_the_file_is_a_secret(tmp_path):
+    text = '[[lane]]\nname = "a"\nbase_url = "http://x/v1"\nmodel = "m"\napi_key = "canary"\n'
+    loaded = load(write(tmp_path, text), environment={})
+    assert loaded.config.lane[0].api_key.value == "canary"
+    assert "canary" not in repr(loaded)
