@@ -2,6 +2,8 @@
 
 import sqlite3
 
+import structlog
+
 from actors.exceptions import Conflict, NotFound
 from actors.messages.rows import PeerRole, PeerRow
 from actors.messages.secret import Secret
@@ -16,6 +18,8 @@ from actors.messages.store import (
 )
 from storage.columns import Column, encode
 from storage.seal import Seal
+
+log = structlog.get_logger("turnkeep.store")
 
 NAMES = Column.of(tuple[str, ...])
 
@@ -136,7 +140,12 @@ class Peers:
         sealed = connection.execute(
             "SELECT sealed FROM peer_secrets WHERE peer = ? ORDER BY rank", (row["name"],)
         )
-        return _peer(row, tuple(self._seal.open(secret["sealed"]) for secret in sealed))
+        secrets = [self._seal.open(secret["sealed"]) for secret in sealed]
+        if None in secrets:
+            log.warning(
+                "peer.secret_unreadable", peer=row["name"], cure="restore secret.key, or rotate the peer"
+            )
+        return _peer(row, tuple(secret for secret in secrets if secret is not None))
 
 
 def _peer(row: sqlite3.Row, secrets: tuple[Secret, ...]) -> PeerRow:

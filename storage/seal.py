@@ -30,6 +30,12 @@ class Seal:
                 file.flush()
                 os.fsync(file.fileno())
             partial.rename(path)
+            # What is sealed with it is worthless if the name does not survive a loss of power.
+            directory = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(directory)
+            finally:
+                os.close(directory)
         try:
             return cls(path.read_bytes().strip())
         except ValueError:
@@ -45,11 +51,9 @@ class Seal:
         """Return the sealed form."""
         return self._fernet.encrypt(secret.value.encode())
 
-    def open(self, sealed: bytes) -> Secret:
-        """Return the secret. Raises StoreUnavailable if another key sealed it."""
+    def open(self, sealed: bytes) -> Secret | None:
+        """Return the secret; None if another key sealed it."""
         try:
             return Secret(self._fernet.decrypt(sealed).decode())
         except InvalidToken:
-            raise StoreUnavailable(
-                "a peer's secret was sealed with another secret.key: restore that file, or rotate the peer"
-            ) from None
+            return None

@@ -115,3 +115,13 @@ async def test_link_generations_only_grow(store):
     assert [await store.ask(NextLinkGen(peer="hermes", at=1.0)) for _ in range(3)] == [1, 2, 3]
     await store.reopen()
     assert await store.ask(NextLinkGen(peer="hermes", at=1.0)) == 4
+
+
+async def test_without_its_key_file_a_secret_is_unreadable_until_the_peer_is_rotated(store):
+    await store.ask(peer(secret="one"))
+    (store.data_dir / "secret.key").unlink()
+    await store.reopen()
+    assert (await store.ask(GetPeer(name="hermes"))).secrets == ()
+    rotated = await store.ask(RotatePeer(name="hermes", secret=Secret("two"), at=2.0))
+    assert rotated.secrets == (Secret("two"),)
+    assert (await find(store, "one"), await find(store, "two")) == (None, "hermes")

@@ -232,6 +232,7 @@ async def test_stopping_commits_what_is_queued(store):
     await store.system.idle()
     assert await store.system.stop(store.ref, store.within(10)) is StopStatus.STOPPED
     await asyncio.gather(*asked)
+    assert not (store.data_dir / "turnkeep.db-wal").exists()
     await store.reopen()
     assert len(await store.ask(ListSessions(limit=1000))) == 300
 
