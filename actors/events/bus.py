@@ -19,6 +19,9 @@ log = structlog.get_logger("turnkeep.events")
 
 FLUSH = "flush"
 
+OPENED = "events.opened"
+"""The first event of each incarnation, stored before it takes any other: a record is never empty from then on."""
+
 CLOSED = "events.closed"
 """The last event of an ordered stop: everything before it is stored."""
 
@@ -85,13 +88,14 @@ class EventBus(Actor):
 
     async def on_start(self) -> None:
         """Go on numbering where the store's record ends, and take what was published so far."""
-        last = await self._store.ask(LastEventSeq(), self.ctx.within(self._settings.store_s))
-        ordered = last == 0
-        for event in await self._store.ask(
-            ReadEvents(from_seq=last, limit=1), self.ctx.within(self._settings.store_s)
-        ):
-            ordered = event.kind == CLOSED
+        budget = self.ctx.within(self._settings.store_s)
+        last = await self._store.ask(LastEventSeq(), budget)
+        newest = await self._store.ask(ReadEvents(from_seq=last, limit=1), budget)
+        ordered = not newest or newest[-1].kind == CLOSED
         self._ring = Ring(self._settings.kept, last if ordered else last + SKIPPED_NUMBERS)
+        opened = self._ring.add(self._own(OPENED, ordered=ordered))
+        await self._store.ask(AppendEvents(at=self.ctx.wall(), events=(opened,)), budget)
+        self._ring.mark_stored(opened.seq)
         self.ctx.system.publish_to(self.ctx.ref)
 
     async def on_receive(self, message: Any) -> Any:
@@ -119,7 +123,7 @@ class EventBus(Actor):
         """Store what is left, and note that nothing is missing."""
         # What is published from here on waits for the next incarnation, if there is one.
         self.ctx.system.publish_to(None)
-        self._publish(Publish(kind=CLOSED, path=self.ctx.path, data={}, at=self.ctx.wall()))
+        self._publish(self._own(CLOSED))
         budget = self.ctx.within(self._settings.store_s)
         while batch := self._ring.unstored(self._settings.batch):
             try:
@@ -130,6 +134,9 @@ class EventBus(Actor):
             self._ring.mark_stored(batch[-1].seq)
 
     # Publishing
+
+    def _own(self, kind: str, **data: bool) -> Publish:
+        return Publish(kind=kind, path=self.ctx.path, data={**data}, at=self.ctx.wall())
 
     def _publish(self, message: Publish) -> None:
         event = self._ring.add(message)

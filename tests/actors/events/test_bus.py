@@ -2,11 +2,11 @@
 
 import pytest
 
-from actors.events.bus import CLOSED, SKIPPED_NUMBERS
+from actors.events.bus import CLOSED, OPENED, SKIPPED_NUMBERS
 from actors.exceptions import ActorStopped
 from actors.messages.events import Event, Publish
 from actors.messages.lifecycle import Resume, Suspend
-from actors.messages.store import LastEventSeq, ReadEvents
+from actors.messages.store import ReadEvents
 from actors.runtime import Actor
 
 
@@ -23,12 +23,12 @@ async def stored(box, from_seq=1):
 
 async def test_subscribers_hear_what_comes_with_its_number(box):
     port = box.system.port("/observer")
-    assert await box.subscribe(port) == 0
+    assert await box.subscribe(port) == 1
     box.publish("a.one", n=1)
     box.publish("a.two", n=2)
     first = await port.receive(box.within())
-    assert first == Event(seq=1, kind="a.one", path="/test", at=1.0, data={"n": 1})
-    assert await box.hear(port, 1) == [2]
+    assert first == Event(seq=2, kind="a.one", path="/test", at=1.0, data={"n": 1})
+    assert await box.hear(port, 1) == [3]
 
 
 async def test_kinds_are_prefixes(box):
@@ -36,7 +36,7 @@ async def test_kinds_are_prefixes(box):
     await box.subscribe(port, None, "b.")
     for kind in ("a.x", "b.x", "bb", "b.y"):
         box.publish(kind)
-    assert await box.hear(port, 2) == [2, 4]
+    assert await box.hear(port, 2) == [3, 5]
 
 
 async def test_a_second_subscription_takes_the_place_of_the_first(box):
@@ -45,7 +45,7 @@ async def test_a_second_subscription_takes_the_place_of_the_first(box):
     await box.subscribe(port, None, "b.")
     box.publish("a.x")
     box.publish("b.x")
-    assert await box.hear(port, 1) == [2]
+    assert await box.hear(port, 1) == [3]
 
 
 async def test_an_unsubscribed_one_hears_nothing_more(box):
@@ -62,9 +62,9 @@ async def test_a_replay_from_the_ring_then_what_comes(box):
     for _ in range(5):
         box.publish("a")
     port = box.system.port("/observer")
-    assert await box.subscribe(port, 3) == 5
+    assert await box.subscribe(port, 3) == 6
     box.publish("a")
-    assert await box.hear(port, 4) == [3, 4, 5, 6]
+    assert await box.hear(port, 5) == [3, 4, 5, 6, 7]
 
 
 async def test_a_replay_of_what_only_the_store_has(box):
@@ -76,7 +76,7 @@ async def test_a_replay_of_what_only_the_store_has(box):
     port = box.system.port("/observer")
     await box.subscribe(port, 1)
     box.publish("a")
-    assert await box.hear(port, 351) == list(range(1, 352))
+    assert await box.hear(port, 352) == list(range(1, 353))
 
 
 async def test_events_published_during_a_replay_come_after_it(box):
@@ -91,7 +91,7 @@ async def test_events_published_during_a_replay_come_after_it(box):
     await answer
     for _ in range(20):
         box.publish("after")
-    assert await box.hear(port, 221) == list(range(1, 222))
+    assert await box.hear(port, 222) == list(range(1, 223))
 
 
 async def test_a_number_that_was_never_given_is_a_gap(box):
@@ -99,7 +99,7 @@ async def test_a_number_that_was_never_given_is_a_gap(box):
     port = box.system.port("/observer")
     await box.subscribe(port, 90)
     box.publish("a")
-    assert await box.hear(port, 2) == ["gap:2", 2]
+    assert await box.hear(port, 2) == ["gap:3", 3]
 
 
 async def test_numbering_goes_on_after_an_ordered_stop(box):
@@ -109,33 +109,39 @@ async def test_numbering_goes_on_after_an_ordered_stop(box):
     await box.close()
     await box.open()
     events = await stored(box)
-    assert [event.seq for event in events] == list(range(1, 27))
-    assert events[-1].kind == CLOSED
+    assert [event.seq for event in events] == list(range(1, 29))
+    assert [event.kind for event in events[-2:]] == [CLOSED, OPENED]
+    assert events[-1].data == {"ordered": True}
     port = box.system.port("/observer")
-    assert await box.subscribe(port, 20) == 26
+    assert await box.subscribe(port, 20) == 28
     box.publish("a")
-    assert await box.hear(port, 8) == list(range(20, 28))
+    assert await box.hear(port, 10) == list(range(20, 30))
 
 
-async def test_after_a_kill_no_number_is_given_twice_and_a_replay_says_gap(box):
-    for _ in range(3):
+@pytest.mark.parametrize("kept", [0, 3])
+async def test_after_a_kill_no_number_is_given_twice_and_a_replay_says_gap(box, kept):
+    for _ in range(kept):
         box.publish("a")
     await box.page(1)
-    await box.settled(3)
+    await box.settled(kept + 1)
     port = box.system.port("/before")
     await box.subscribe(port)
-    box.publish("seen, but not stored")
-    assert await box.hear(port, 1) == [4]
+    box.publish("seen, but perhaps not stored")
+    (seen,) = await box.hear(port, 1)
     await box.crash()
     await box.open()
-    last = await box.store.ask(LastEventSeq(), box.within())
+    opened = (await stored(box))[-1]
+    assert opened.kind == OPENED and opened.data == {"ordered": False} and opened.seq > seen
     port = box.system.port("/after")
-    await box.subscribe(port, 3)
+    await box.subscribe(port, 1)
     box.publish("a")
-    now = last + SKIPPED_NUMBERS + 1
-    assert now > 4
-    kept = list(range(3, last + 1))
-    assert await box.hear(port, len(kept) + 2) == [*kept, f"gap:{now}", now]
+    last = opened.seq - SKIPPED_NUMBERS - 1
+    assert await box.hear(port, last + 3) == [
+        *range(1, last + 1),
+        f"gap:{opened.seq}",
+        opened.seq,
+        opened.seq + 1,
+    ]
 
 
 async def test_a_slow_actor_is_dropped_and_the_others_are_told_so(box):
@@ -146,7 +152,7 @@ async def test_a_slow_actor_is_dropped_and_the_others_are_told_so(box):
     await box.subscribe(port)
     for _ in range(5):
         box.publish("a")
-    assert await box.hear(port, 5) == [1, 2, 3, 4, 5]
+    assert await box.hear(port, 5) == [2, 3, 4, 5, 6]
     assert box.bus._cell.behaviour._live[0].subscriber is port
     await slow.ask(Resume(), box.within())
     await box.system.stop(slow, box.within())
@@ -174,14 +180,14 @@ async def test_pages_are_read_at_the_readers_own_pace(box):
         next_seq = page.next_seq
         if next_seq > page.last_seq:
             break
-    assert seen == list(range(1, 151, 2)) and next_seq == 151
+    assert seen == list(range(2, 152, 2)) and next_seq == 152
 
 
 async def test_a_negative_number_counts_back(box):
     for _ in range(5):
         box.publish("a")
     page = await box.page(-2)
-    assert [entry.seq for entry in page.entries] == [4, 5]
+    assert [entry.seq for entry in page.entries] == [5, 6]
 
 
 async def test_while_the_store_is_away_memory_is_bounded_and_the_loss_is_told(box):
@@ -192,8 +198,8 @@ async def test_while_the_store_is_away_memory_is_bounded_and_the_loss_is_told(bo
         box.publish("a")
     port = box.system.port("/observer")
     await box.subscribe(port, 1)
-    # The first event is the store's own end.
-    assert await box.hear(port, 2) == ["gap:202", 202]
+    # The first two events are the bus's own beginning and the store's end.
+    assert await box.hear(port, 2) == ["gap:203", 203]
     assert len(box.bus._cell.behaviour._ring.since(0)) == 100
 
 
@@ -210,17 +216,21 @@ async def test_what_waited_for_the_store_is_stored_when_it_is_back(box):
     for _ in range(30):
         box.publish("a")
     await box.page(1)
-    await box.settled(30)
+    await box.settled(31)
     assert len(failures) == 3
-    assert [event.seq for event in await stored(box)] == list(range(1, 31))
+    assert [event.seq for event in await stored(box)] == list(range(1, 32))
 
 
 async def test_what_is_published_while_there_is_no_bus_waits_for_the_next_one(box):
     await box.system.stop(box.bus, box.within())
     box.system.publish("between", "/test", {})
     await box.start_bus()
-    page = await box.page(2)
-    assert [(entry.seq, entry.kind) for entry in page.entries] == [(2, "actor.stopped"), (3, "between")]
+    page = await box.page(3)
+    assert [(entry.seq, entry.kind) for entry in page.entries] == [
+        (3, OPENED),
+        (4, "actor.stopped"),
+        (5, "between"),
+    ]
 
 
 async def test_a_stopped_bus_refuses(box):
