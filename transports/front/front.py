@@ -110,6 +110,8 @@ def _config(app: Any, settings: FrontSettings) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         server_header=False,
+        # Nothing here reads who forwarded a request, so nobody is believed about it.
+        proxy_headers=False,
         ws_max_size=settings.max_ws_bytes,
         ws_ping_interval=settings.ping_s,
         ws_ping_timeout=settings.pong_s,

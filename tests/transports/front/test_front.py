@@ -188,6 +188,33 @@ def _die() -> None:
     raise RuntimeError("failpoint")
 
 
+async def test_api_8_a_rotation_whose_answer_was_lost_is_found_again(
+    tmp_path: Path, client: aiohttp.ClientSession
+) -> None:
+    async with FrontBox(tmp_path) as box:
+        points = box.system.failpoints
+        points.set("store.before_commit", lambda: points.set("store.after_commit", _die))
+        body = {"messages": [{"role": "user", "content": "/new"}]}
+        status, _, _ = await post(client, box, body, X_Session_Id="c1")
+        assert status == 200 and box.at("/store")._cell.incarnation == 1
+        (binding,) = await box.ask("/store", FindBindings(peer="api:test", session_key="c1"))
+        (session,) = await box.ask("/store", ListSessions())
+        assert binding.session_id == session.session_id
+
+
+@pytest.mark.parametrize("text", ["hi", "/new", "/new hi"])
+async def test_a_write_that_died_with_the_store_is_seen_to_be_lost(
+    tmp_path: Path, client: aiohttp.ClientSession, text: str
+) -> None:
+    async with FrontBox(tmp_path) as box:
+        box.system.failpoints.set("store.before_commit", _die)
+        body = {"messages": [{"role": "user", "content": text}]}
+        status, headers, answer = await post(client, box, body, X_Session_Id="c1")
+        assert (status, answer["error"]["code"]) == (500, "internal_error")
+        assert "X-Should-Retry" not in headers and box.heard == []
+        assert await box.ask("/store", FindBindings(peer="api:test", session_key="c1")) == ()
+
+
 async def test_a_write_that_the_disk_refuses_is_not_kept_and_may_be_sent_again(
     tmp_path: Path, client: aiohttp.ClientSession
 ) -> None:
