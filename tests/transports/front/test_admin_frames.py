@@ -94,17 +94,15 @@ def test_hostile_bytes_are_a_request_or_an_error(raw):
     assert isinstance(frames.read(raw), AdminRequest | frames.BadFrame)
 
 
+VALUES = st.sampled_from(
+    [None, True, -1, 0, 10**30, 1.5, "", "x", "x\0", "../x", "x" * 300, [], ["x"], [1], [[]], {}, {"x": {}}]
+)
+
+
 @given(
     st.sampled_from([type_of(request) for request in REQUESTS]),
     st.dictionaries(
-        st.sampled_from(["id", "path", "name", "text", "limit", "scopes", "from_seq", "session_id"]),
-        st.recursive(
-            st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
-            lambda inner: (
-                st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
-            ),
-            max_leaves=5,
-        ),
+        st.sampled_from(["id", "path", "name", "text", "limit", "scopes", "from_seq", "session_id"]), VALUES
     ),
 )
 def test_hostile_fields_are_a_request_or_an_error(request_type, fields):
