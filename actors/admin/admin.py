@@ -83,6 +83,10 @@ class Admin(Actor):
             self._audit(request, call.caller, name)
             if reply is not None:
                 reply.set_exception(HandlerFailed(self.ctx.path, name))
+        except BaseException:
+            # This actor ends while the request is under way: how far it came is not known.
+            self._audit(request, call.caller, "unknown")
+            raise
         else:
             self._audit(request, call.caller, "ok")
             if reply is not None:

@@ -5,7 +5,6 @@ import contextlib
 import os
 import signal
 import sys
-import threading
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -13,6 +12,7 @@ import typer
 
 from transports.terminal.answer import Answer, Step
 from transports.terminal.exits import ConnectionLost, Exit, Failure
+from transports.terminal.lines import Lines
 from transports.terminal.output import DIM, printable, show_json_line, styled
 from transports.terminal.patience import Patience, say
 from transports.terminal.sessions import print_row
@@ -33,6 +33,7 @@ class Target(NamedTuple):
 
     session: str | None = None
     chat: str = "main"
+    platform: str = "console"
 
 
 @verb(app, "chat")
@@ -42,19 +43,20 @@ async def chat(
     session: Annotated[
         str | None, typer.Option("--session", metavar="ID", help="Any session instead, by its id.")
     ] = None,
+    platform: Annotated[
+        str, typer.Option("--platform", help="The platform of which Turnkeep itself is the connector.")
+    ] = "console",
     history: Annotated[
         int | None,
         typer.Option("--history", metavar="N", min=0, max=1000, help="Show the last N rows first."),
     ] = None,
 ) -> None:
     """Talk to a session: Ctrl-C stops the answer, Ctrl-D leaves. From a pipe, each line is a message."""
-    talk = Talk(desk, Target(session, name))
+    talk = Talk(desk, Target(session, name, platform))
     try:
         await talk.begin(history if history is not None else ROWS if talk.interactive else 0)
         async for line in talk.lines():
             await talk.say(line)
-            if talk.given_up:
-                break
     finally:
         await talk.end()
     if talk.failures and not talk.interactive:
@@ -91,6 +93,9 @@ class Talk:
         self._inbox_id: str | None = None
         # Turns that were answered already: what is still said of them belongs to no later message.
         self._past: set[str] = set()
+        self._lines = Lines(interactive=self.interactive, prompt=PROMPT)
+        # Whether a message is in hand.
+        self._talking = False
         self._interrupted = asyncio.Event()
         self._stops: set[asyncio.Task[None]] = set()
 
@@ -101,7 +106,7 @@ class Talk:
         if self._target.session is not None:
             found = await client.call("sessions.get", session_id=self._target.session)
         else:
-            found = await client.call("sessions.open", chat=self._target.chat)
+            found = await client.call("sessions.open", **self._address())
         self._session_id = found["session"]["session_id"]
         if history:
             past = await client.call("sessions.history", session_id=self._session_id, limit=history)
@@ -120,7 +125,7 @@ class Talk:
 
     async def lines(self) -> AsyncIterator[str]:
         """Yield what is typed or piped in, line by line."""
-        while (line := await self._line()) is not None:
+        while not self.given_up and (line := await self._lines.next()) is not None:
             if line.strip():
                 yield line
 
@@ -131,6 +136,7 @@ class Talk:
         answer = Answer()
         self._inbox_id = None
         self._interrupted.clear()
+        self._talking = True
         done = False
         while not done:
             try:
@@ -147,6 +153,7 @@ class Talk:
                 # The message may still be answered: on another connection that is not heard as a later one's answer.
                 await self._drop_connection()
                 self._patience = Patience(self._desk, self._sleep)
+        self._talking = False
         self._inbox_id = None
         self.failures += answer.failed
         self._finish(answer)
@@ -160,6 +167,8 @@ class Talk:
             )
             self._inbox_id = sent["accepted"]["inbox_id"]
             self._session_id = sent["accepted"]["session_id"]
+            if self._interrupted.is_set():
+                self._stop_answer()
         else:
             await client.call("sessions.watch", session_id=self._session_id, inbox_id=self._inbox_id)
         while True:
@@ -180,7 +189,7 @@ class Talk:
     def _address(self) -> dict[str, str]:
         if self._target.session is not None:
             return {"session_id": self._session_id}
-        return {"chat": self._target.chat}
+        return {"chat": self._target.chat, "platform": self._target.platform}
 
     # Connections
 
@@ -207,15 +216,18 @@ class Talk:
     def _interrupt(self) -> None:
         if not self.interactive:
             self.given_up = True
-        if self._inbox_id is not None and self._client is not None and not self._interrupted.is_set():
+            self._lines.give_up()
+        elif not self._talking:
+            say("\n(Ctrl-D leaves)")
+        if self._talking and not self._interrupted.is_set():
             self._interrupted.set()
+            self._stop_answer()
+
+    def _stop_answer(self) -> None:
+        if self._client is not None and self._inbox_id is not None:
             stop = asyncio.create_task(self._stop(self._client, self._inbox_id))
             self._stops.add(stop)
             stop.add_done_callback(self._stops.discard)
-        elif self._client is None:
-            self._interrupted.set()
-        else:
-            say("\n(Ctrl-D leaves)")
 
     async def _stop(self, client: "AdminClient", inbox_id: str) -> None:
         try:
@@ -223,29 +235,7 @@ class Talk:
         except Failure as failure:
             say(f"The answer could not be stopped: {failure}")
 
-    # The terminal
-
-    async def _line(self) -> str | None:
-        """Read one line in a thread that nobody has to wait for at the end; None at the end of the input."""
-        loop = asyncio.get_running_loop()
-        line: asyncio.Future[str | None] = loop.create_future()
-
-        def read() -> None:
-            try:
-                got: str | None = input(PROMPT) if self.interactive else sys.stdin.readline() or None
-            except (EOFError, OSError, ValueError):
-                got = None
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(_resolve, line, got)
-
-        if self.interactive:
-            # Gives input() its line editing.
-            import readline  # noqa: F401
-        threading.Thread(target=read, daemon=True).start()
-        got = await line
-        if got is None and self.interactive:
-            print()
-        return got.rstrip("\n") if got is not None else None
+    # What is shown
 
     def _print(self, step: Step) -> None:
         if self._desk.as_json:
@@ -270,8 +260,3 @@ def client_is_lost(client: "AdminClient | None") -> bool:
 
 class _GivenUp(Exception):
     """Ctrl-C while there is no daemon."""
-
-
-def _resolve(line: "asyncio.Future[str | None]", got: Any) -> None:
-    if not line.done():
-        line.set_result(got)

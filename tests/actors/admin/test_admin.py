@@ -7,7 +7,7 @@ from actors.admin import admin
 from actors.admin.admin import VERBS, Admin
 from actors.admin.scope import demand
 from actors.admin.settings import AdminSettings
-from actors.exceptions import Busy, Forbidden, HandlerFailed, NotFound
+from actors.exceptions import ActorStopped, Busy, Forbidden, HandlerFailed, NotFound
 from actors.messages.admin import (
     REQUESTS,
     AddKey,
@@ -20,12 +20,13 @@ from actors.messages.admin import (
     ShowSystem,
     ShutDown,
     ShutdownAsked,
+    StopSessionTurn,
     SubscribeEvents,
     SuspendActor,
     UnsubscribeEvents,
     type_of,
 )
-from actors.messages.lifecycle import Resume, Suspend
+from actors.messages.lifecycle import Resume, Stop, Suspend
 from actors.messages.rows import KeyScope
 from tests.actors.admin.conftest import key
 from tests.harness import until
@@ -89,6 +90,25 @@ async def test_adm_5_a_change_that_was_refused_is_audited_too(box, request_, sco
     with pytest.raises(Exception):
         await box.perform(request_, scope)
     assert (await box.audited()).data["result"] == result
+
+
+async def test_adm_5_a_change_that_was_cut_off_is_audited_as_unknown(box):
+    opened = await box.perform(OpenChat(chat="main"))
+    await box.audited()
+    session_id = opened["session"]["session_id"]
+    behaviour = box.harness.at("/admin")._cell.behaviour
+    await box.harness.ask("/store", Suspend())
+    cut_off = box.harness.at("/admin").ask(
+        Perform(request=StopSessionTurn(session_id=session_id), caller=key(KeyScope.ADMIN), watcher=None),
+        box.harness.within(),
+    )
+    await until(lambda: behaviour._under_way == 1)
+    box.harness.at("/admin").tell(Stop())
+    with pytest.raises(ActorStopped):
+        await cut_off
+    event = await box.audited()
+    assert event.data["session_id"] == session_id and event.data["result"] == "unknown"
+    await box.harness.ask("/store", Resume())
 
 
 async def test_reading_is_not_audited(box):

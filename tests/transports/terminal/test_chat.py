@@ -198,6 +198,23 @@ async def test_ctrl_c_stops_the_answer_and_ends_a_pipe(harness, backend, words):
     assert [turn.state for turn in turns] == ["cancelled"]
 
 
+async def test_ctrl_c_ends_a_pipe_that_waits_for_a_line(harness, words):
+    async with Pipe("chat", *words) as chat:
+        chat.line("one")
+        assert await chat.answer() == "reply to: one"
+        chat.process.send_signal(signal.SIGINT)
+        async with asyncio.timeout(SECONDS):
+            assert await chat.process.wait() == 0
+        assert await chat.process.stderr.read() == b""
+
+
+async def test_a_chat_of_another_platform(harness, words):
+    ran = await ctl("chat", *words, "--platform", "discord", "c1", stdin="one\n")
+    assert ran.out == "reply to: one\n"
+    (session,) = await harness.ask("/store", ListSessions())
+    assert session.session_key == "agent:main:discord:dm:c1"
+
+
 async def running(harness):
     turns = await harness.ask("/store", ListTurns())
     return turns and turns[0].state == "running" and turns[0].partial == "Hel"
