@@ -65,7 +65,7 @@ class Composition:
 
     def store(self) -> Actor:
         """The only owner of the database."""
-        return Store(self._database)
+        return Store(self._database, self._config.store, self._config.retention)
 
     def events(self) -> Actor:
         """The event bus; what was published before it starts waits for it."""

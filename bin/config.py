@@ -19,6 +19,7 @@ from actors.messages.secret import Secret
 from actors.relay.settings import RelaySettings
 from actors.session.settings import SessionSettings
 from actors.turn.settings import TurnSettings
+from storage.settings import RetentionSettings, StoreSettings
 from transports.backends.settings import LaneSettings
 from transports.front.admin_settings import AdminSocketSettings
 from transports.front.settings import FrontSettings
@@ -55,6 +56,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     session: SessionSettings = SessionSettings()
     turn: TurnSettings = TurnSettings()
     relay: RelaySettings = RelaySettings()
+    store: StoreSettings = StoreSettings()
+    retention: RetentionSettings = RetentionSettings()
     events: EventSettings = EventSettings()
     admin: AdminSettings = AdminSettings()
     admin_socket: AdminSocketSettings = AdminSocketSettings()

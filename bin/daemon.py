@@ -35,6 +35,7 @@ from storage import open_database
 
 FAILED, USAGE, LOCKED, TOO_NEW, NO_STORE = 1, 2, 10, 11, 12
 START_SECONDS = 60.0
+SWITCH_SECONDS = 0.0005
 
 log = structlog.get_logger("turnkeep.daemon")
 
@@ -108,7 +109,9 @@ def _loop_factory() -> Any:
 
 
 async def _serve(config: Config, ready_file: Path | None) -> int:
-    database = await open_database(config.data_path)
+    # The database's thread needs the interpreter for moments, many times a second: it must not wait 5 ms for each.
+    sys.setswitchinterval(SWITCH_SECONDS)
+    database = await open_database(config.data_path, config.store)
     system = System(failpoints=Failpoints.parse(os.environ.get("TURNKEEP_FAILPOINTS", "")))
     calls = system.port("/daemon")
     root = compose(system, config, database, calls)

@@ -30,7 +30,7 @@ class Harness:
         """Start it and wait until it serves."""
         self.system = System()
         self.calls = self.system.port("/daemon")
-        self.database = await open_database(self.data_dir)
+        self.database = await open_database(self.data_dir, self.config.store)
         self.root = compose(self.system, self.config, self.database, self.calls)
         try:
             await self.root.started(self.within())
