@@ -209,6 +209,32 @@ async def test_a_wrong_body_is_refused_by_name_and_keeps_nothing(api, body, para
     assert await turns(api.harness) == ()
 
 
+# API-12
+
+
+@pytest.mark.parametrize(
+    ("detach", "end"), [("0", (TurnState.CANCELLED, "client_gone")), ("1", (TurnState.COMMITTED, "stop"))]
+)
+async def test_api_12_only_a_detached_message_that_waits_outlives_its_client_at_a_restart(
+    boot, client, backend, detach, end
+):
+    harness = await boot()
+    api = Api(client, harness)
+    api.headers = {**api.headers, "X-Turnkeep-Detach": detach}
+    backend.script(Text("Hel"), Silence())
+    stream = await api.stream("one", "c1")
+    await stream.until_text()
+    waiting = asyncio.ensure_future(api.say("two", "c1"))
+    await until(lambda: _count(harness, 2))
+    await harness.crash()
+    with pytest.raises(aiohttp.ClientError):
+        await waiting
+    stream.leave()
+    two, one = await ended(await boot(), 2)
+    assert (two.state, two.reason) == end
+    assert (one.state, one.reason) == (TurnState.INTERRUPTED, "restart")
+
+
 # API-15
 
 

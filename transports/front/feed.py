@@ -120,15 +120,24 @@ class Feed:
             return (_cancelled(turn.reason),)
         if turn.state is not TurnState.COMMITTED:
             return (_failed(turn.reason, None),)
+        again = self._begin_run(turn.turn_gen)
         text = turn.text or ""
-        return (*self._rest(text), End(finish_reason=turn.reason or "stop", usage=turn.usage, text=text))
+        end = End(finish_reason=turn.reason or "stop", usage=turn.usage, text=text)
+        return (*again, *self._rest(text), end)
 
     def _event_of_another_run(self, event: TurnEvent) -> tuple[Heard, ...]:
         if event.turn_gen < self._run.turn_gen:
             return ()
-        again = (BegunAgain(),) if self._run.length else ()
-        self._run = Run(turn_gen=event.turn_gen)
+        again = self._begin_run(event.turn_gen)
         return (*again, *self._event(event))
+
+    def _begin_run(self, turn_gen: int) -> tuple[Heard, ...]:
+        """Forget a lost run, if this is another one; its text, if any was heard, is no part of what comes."""
+        if turn_gen == self._run.turn_gen:
+            return ()
+        again = (BegunAgain(),) if self._run.length else ()
+        self._run = Run(turn_gen=turn_gen)
+        return again
 
     def _event(self, event: TurnEvent) -> tuple[Heard, ...]:
         run = self._run

@@ -16,7 +16,7 @@ HEADERS: Headers = (
 
 TOOK_TOO_LONG = End(code=FAILED, status=504, message="The turn took too long.")
 BEGUN_AGAIN = End(
-    code=FAILED, message="The turn was interrupted and runs once more; its answer will be in the session."
+    code=FAILED, message="The turn was interrupted and runs once more; its answer goes into the session."
 )
 """What a stream has sent cannot be taken back, so another run's text must not follow it."""
 

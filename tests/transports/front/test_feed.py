@@ -183,6 +183,11 @@ def test_a_stored_answer_completes_what_was_heard() -> None:
     assert heard == [Text("Hel"), Text("lo"), End(text="Hello")]
 
 
+def test_a_stored_answer_of_another_run_is_not_joined_to_what_was_heard() -> None:
+    heard = hear(event(Content, text="Hel"), outcome(row(TurnState.COMMITTED, turn_gen=2, text="Goodbye")))
+    assert heard == [Text("Hel"), BegunAgain(), Text("Goodbye"), End(text="Goodbye")]
+
+
 def test_a_stored_empty_answer_is_an_end_without_text() -> None:
     assert hear(outcome(row(TurnState.COMMITTED, text=""))) == [End(text="")]
 

@@ -154,6 +154,21 @@ async def test_a_stream_never_mixes_two_runs(tmp_path: Path, client: Any) -> Non
         assert box.told(StopTurn) == []
 
 
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_a_stored_answer_of_another_run_is_told_to_who_has_sent_nothing(
+    tmp_path: Path, client: Any, streamed: bool
+) -> None:
+    async with FrontBox(tmp_path) as box, Play(box, client, stream=streamed) as play:
+        turn = row(TurnState.COMMITTED, turn_gen=2, text="Hello")
+        play.tell(said("Bye"), TurnOutcome(inbox_id="i", turn=turn))
+        if streamed:
+            stream = await play.stream()
+            assert (await stream.rest())[-1]["error"]["code"] == "turn_failed" and stream.text == "Bye"
+        else:
+            _, _, body = await play.answer()
+            assert body["choices"][0]["message"]["content"] == "Hello"
+
+
 async def test_a_buffered_answer_is_that_of_the_last_run(tmp_path: Path, client: Any) -> None:
     async with FrontBox(tmp_path) as box, Play(box, client) as play:
         play.tell(
