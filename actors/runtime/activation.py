@@ -67,7 +67,7 @@ class Activation:
         monotonic = system.clock.monotonic
         ordinary, control = mailbox.ordinary, mailbox.control
         receive = own.behaviour.on_receive
-        now = system.tick = monotonic()
+        now = system.tick = cell.busy_since = monotonic()
         ends = now + BATCH_SECONDS
         for _ in range(BATCH_MESSAGES):
             if control:
@@ -93,7 +93,6 @@ class Activation:
                 self._bury_expired(envelope)
                 continue
             own.current = envelope
-            cell.busy_since = now
             try:
                 answer = await receive(message)
             except BaseException as error:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+PRUNE_SLACK = 64
+
 
 class Incarnation:
     """
@@ -27,7 +29,7 @@ class Incarnation:
     What most actors never need is made on demand.
     """
 
-    __slots__ = ("_cell", "_deferred", "_tasks", "_timers", "behaviour", "current")
+    __slots__ = ("_cell", "_deferred", "_prune_at", "_tasks", "_timers", "behaviour", "current")
 
     def __init__(self, cell: "Cell", behaviour: Actor) -> None:
         self._cell = cell
@@ -36,16 +38,26 @@ class Incarnation:
         self.current: Envelope | None = None
         self._timers: dict[str, tuple[Timer, object]] | None = None
         self._tasks: set[asyncio.Task[None]] | None = None
-        self._deferred: set[Reply[Any]] | None = None
+        # Answers that are given later; those already given are pruned when the list has grown to _prune_at.
+        self._deferred: list[Reply[Any]] | None = None
+        self._prune_at = PRUNE_SLACK
 
     def defer(self) -> Reply[Any] | None:
         """See Context.defer."""
         reply = self.current[2] if self.current is not None else None
         if reply is not None:
-            self._deferred = self._deferred or set()
-            self._deferred.add(reply)
-            reply.on_done(self._deferred.discard)
+            self._owe(reply)
         return reply
+
+    def _owe(self, reply: Reply[Any]) -> None:
+        deferred = self._deferred
+        if deferred is None:
+            deferred = self._deferred = []
+        elif len(deferred) >= self._prune_at:
+            # Now and then instead of with each answer: an actor that defers all its answers would notice.
+            deferred[:] = [owed for owed in deferred if not owed.done()]
+            self._prune_at = 2 * len(deferred) + PRUNE_SLACK
+        deferred.append(reply)
 
     def forward(self, ref: "Ref") -> None:
         """See Context.forward."""
@@ -110,7 +122,8 @@ class Incarnation:
         if self.current is not None and self.current[2] is not None:
             self.current[2].set_exception(error)
         for reply in list(self._deferred or ()):
-            reply.set_exception(error)
+            if not reply.done():
+                reply.set_exception(error)
         for key in list(self._timers or ()):
             self.cancel_timer(key)
         for task in list(self._tasks or ()):

@@ -119,8 +119,16 @@ class Ref(pykka.ActorRef[Any]):
         system = cell.system
         if not cell.awake:
             system.tick = system.clock.monotonic()
-        if cell.post((message, system.tick, cast("Reply[Any]", reply), budget)) is False:
+        mailbox = cell.mailbox
+        if message.mailbox_lane is not ORDINARY:
+            mailbox.control.append((message, system.tick, cast("Reply[Any]", reply), budget))
+        elif len(mailbox.ordinary) < mailbox.bound or cell.make_room(message):
+            mailbox.ordinary.append((message, system.tick, cast("Reply[Any]", reply), budget))
+        else:
             reply.set_exception(MailboxFull(cell.path))
+            return reply
+        if not cell.awake:
+            cell.appended()
         return reply
 
     def started(self, budget: Budget) -> Reply[None]:

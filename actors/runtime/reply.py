@@ -34,7 +34,9 @@ class Reply(pykka.Future[T]):
     _done = False
     _value: T | None = None
     _error: BaseException | None = None
+    # The deadline's timer, or the set that shares one; None until somebody waits.
     _timer: "Timer | None" = None
+    _grain: "set[Any] | None" = None
     _waiters: "tuple[asyncio.Future[None], ...]" = ()
     _callbacks: "tuple[Callable[[Reply[T]], None], ...]" = ()
     _event: threading.Event | None = None
@@ -115,8 +117,14 @@ class Reply(pykka.Future[T]):
     # Private methods
 
     def _arm(self) -> None:
-        if self._timer is None:
-            self._timer = self._cell.system.deadlines.add(self, self._budget.deadline)
+        if self._grain is not None or self._timer is not None:
+            return
+        system = self._cell.system
+        self._grain = system.deadlines.grain(self._budget.deadline)
+        if self._grain is not None:
+            self._grain.add(self)
+        else:
+            self._timer = system.clock.call_later(self._budget.remaining(), self.expire)
 
     def _resolve_anywhere(self, value: T | None, error: BaseException | None) -> None:
         system = self._cell.system
@@ -137,7 +145,9 @@ class Reply(pykka.Future[T]):
         self._value = value
         self._error = error
         self._done = True
-        if self._timer is not None:
+        if self._grain is not None:
+            self._grain.discard(self)
+        elif self._timer is not None:
             self._timer.cancel()
         if self._event is not None:
             self._event.set()

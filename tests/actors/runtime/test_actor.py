@@ -486,3 +486,14 @@ async def test_a_message_told_to_an_ended_actor_is_a_dead_letter(system, within)
         ref.tell(Note(word="x"))
     letter = system.dead_letters.last()[-1]
     assert (letter.path, letter.message_type, letter.reason) == ("/a", "Note", DeadLetterReason.STOPPED)
+
+
+async def test_answers_that_were_given_are_forgotten_by_whoever_deferred_them(system, within):
+    def defer(actor):
+        actor.ctx.defer().set("now")
+        return DEFERRED
+
+    ref = system.spawn("/a", Scribe)
+    for _ in range(1000):
+        assert await ref.ask(Do(work=defer), within(5)) == "now"
+    assert len(ref._cell.own._deferred) <= 64
