@@ -104,7 +104,7 @@ def load(
         _put(values, key, value)
         sources[key] = "command line"
     if not values.get("data_dir"):
-        values["data_dir"] = platformdirs.user_data_dir("turnkeep")
+        values["data_dir"] = str(default_data_dir())
         sources["data_dir"] = "the platform's data directory"
     _wrap_secrets(values)
     try:
@@ -113,6 +113,11 @@ def load(
         raise ConfigError(f"{_place(str(error))} ({named or 'environment or command line'})") from None
     _check_names(config)
     return Loaded(config=config, sources=sources)
+
+
+def default_data_dir() -> Path:
+    """Return the platform's place for what programs keep."""
+    return Path(platformdirs.user_data_dir("turnkeep"))
 
 
 def describe(loaded: Loaded) -> list[tuple[str, str, str]]:

@@ -11,6 +11,7 @@ import contextlib
 import json
 import logging
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Iterator
@@ -29,7 +30,7 @@ from actors.messages.relay import DrainRelays
 from actors.messages.session import DrainSessions
 from actors.runtime import Budget, Failpoints, Port, Ref, System
 from bin.compose import compose
-from bin.config import Config, Loaded, LogSettings, describe, load
+from bin.config import Config, Loaded, LogSettings, default_data_dir, describe, load
 from bin.first_run import ADMIN, API, ensure_credentials
 from storage import open_database
 
@@ -206,6 +207,7 @@ def _welcome(config: Config, url: str) -> str:
     lanes = ", ".join(f"{lane.name} ({lane.model} at {lane.base_url})" for lane in config.lane)
     if not lanes:
         lanes = "echo: no model is configured, answers repeat what was said (set TURNKEEP_BASE_URL and TURNKEEP_MODEL)"
+    where = "" if data == default_data_dir() else f" --data-dir {shlex.quote(str(data))}"
     return "\n".join(
         (
             f"turnkeepd {version('turnkeep')} is ready at {url}",
@@ -213,8 +215,8 @@ def _welcome(config: Config, url: str) -> str:
             f"  data     {data}",
             f"  secrets  {data / ADMIN.file} (administration), {data / API.file} (API clients)",
             "Next, in a second terminal:",
-            "  bin/turnkeepctl chat      talk to it",
-            "  bin/turnkeepctl ps        see its actors",
+            f"  bin/turnkeepctl{where} chat      talk to it",
+            f"  bin/turnkeepctl{where} ps        see its actors",
             f'  curl {url}/v1/chat/completions -H "Authorization: Bearer $(cat {data / API.file})" \\',
             """       -H 'Content-Type: application/json' -d '{"messages": [{"role": "user", "content": "hello"}]}'""",
         )

@@ -49,6 +49,11 @@ class Context:
         return self._cell.incarnation
 
     @property
+    def suspended(self) -> bool:
+        """Whether its ordinary lane is held (ADM-7)."""
+        return self._cell.mailbox.held
+
+    @property
     def budget(self) -> Budget | None:
         """The budget of the message in hand, if it was asked."""
         current = self._own.current

@@ -115,6 +115,9 @@ class Session(Actor):
                 self._message_buried(message)
             case OutcomeRead():
                 self._outcome_read(message)
+            case IdleTooLong() if self.ctx.suspended:
+                # Going would end the suspension with it.
+                self._perform(machine.ArmRest())
             case IdleTooLong():
                 self._decide(machine.Rested())
             case PassivationAnswered(granted=granted):
