@@ -204,7 +204,10 @@ def _announced(config: Config, url: str, ready_file: Path | None) -> Iterator[No
 
 def _welcome(config: Config, url: str) -> str:
     data = config.data_path
-    lanes = ", ".join(f"{lane.name} ({lane.model} at {lane.base_url})" for lane in config.lane)
+    lanes = ", ".join(
+        f"{lane.name} ({lane.model} at {lane.base_url})" if lane.base_url else f"{lane.name} (echo)"
+        for lane in config.lane
+    )
     if not lanes:
         lanes = "echo: no model is configured, answers repeat what was said (set TURNKEEP_BASE_URL and TURNKEEP_MODEL)"
     where = "" if data == default_data_dir() else f" --data-dir {shlex.quote(str(data))}"
@@ -217,7 +220,7 @@ def _welcome(config: Config, url: str) -> str:
             "Next, in a second terminal:",
             f"  bin/turnkeepctl{where} chat      talk to it",
             f"  bin/turnkeepctl{where} ps        see its actors",
-            f'  curl {url}/v1/chat/completions -H "Authorization: Bearer $(cat {data / API.file})" \\',
+            f'  curl {url}/v1/chat/completions -H "Authorization: Bearer $(cat {shlex.quote(str(data / API.file))})" \\',
             """       -H 'Content-Type: application/json' -d '{"messages": [{"role": "user", "content": "hello"}]}'""",
         )
     )
@@ -238,11 +241,30 @@ def _log_to_stderr(settings: LogSettings) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(_Unfailing()),  # type: ignore[arg-type]  # it needs no more
         cache_logger_on_first_use=True,
     )
 
 
+class _Unfailing:
+    """
+    Standard error for the log: a line that cannot be written is lost, and nothing else.
+
+    Its reader may have ended (a pager, a tee that had the same Ctrl-C) and its disk may be full; no actor may crash and
+    no shutdown be cut short because of it. It keeps nothing back: what waited to be written would fail the exit.
+    """
+
+    def write(self, text: str) -> None:
+        """Write all of it, or what can be."""
+        data = text.encode(errors="backslashreplace")
+        with contextlib.suppress(OSError, ValueError):
+            while data:
+                data = data[os.write(sys.stderr.fileno(), data) :]
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+
 def _complain(text: str, code: int) -> int:
-    print(f"turnkeepd: {text}", file=sys.stderr)
+    _Unfailing().write(f"turnkeepd: {text}\n")
     return code
