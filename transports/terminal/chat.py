@@ -219,6 +219,7 @@ class Talk:
             self._lines.give_up()
         elif not self._talking:
             say("\n(Ctrl-D leaves)")
+            self._lines.show_again()
         if self._talking and not self._interrupted.is_set():
             self._interrupted.set()
             self._stop_answer()

@@ -91,6 +91,9 @@ class AdminClient:
             raise self.lost or ConnectionLost("the connection was closed") from None
         finally:
             del self._answers[number]
+            if answer.done() and not answer.cancelled():
+                # The loss came while this still sent: asyncio complains of a failure that nobody has looked at.
+                answer.exception()
         if not frame.get("ok"):
             error = frame.get("error") or {}
             raise Failure(of_error(str(error.get("code"))), str(error.get("message")))

@@ -44,6 +44,12 @@ class Lines:
         finally:
             self._waiting = None
 
+    def show_again(self) -> None:
+        """Print the prompt, and what has been typed at it: the line goes on where it was."""
+        import readline
+
+        print(f"{self._prompt}{readline.get_line_buffer()}", end="", flush=True)
+
     def give_up(self) -> None:
         """Let whoever waits for a line have none."""
         if self._waiting is not None:

@@ -344,8 +344,15 @@ async def test_on_a_terminal_ctrl_c_stops_the_answer_and_nothing_else(harness, b
     async with Terminal("chat", *words) as terminal:
         await terminal.sees("you> ")
         terminal.process.send_signal(signal.SIGINT)
-        await terminal.sees("Ctrl-D leaves")
-        terminal.type("one\n")
+        await terminal.sees("Ctrl-D leaves)")
+        await terminal.sees("you> ")
+        terminal.type("o")
+        await terminal.sees("o")
+        terminal.process.send_signal(signal.SIGINT)
+        await terminal.sees("Ctrl-D leaves)")
+        # What was typed is still going to be sent, so it is to be seen.
+        await terminal.sees("you> o")
+        terminal.type("ne\n")
         await terminal.sees("Hel")
         terminal.process.send_signal(signal.SIGINT)
         await terminal.sees("Stopped.")

@@ -72,7 +72,9 @@ async def test_exit_codes(words, code):
 async def test_the_environment_says_where(harness):
     where = {"TURNKEEP_URL": harness.url, "TURNKEEP_TOKEN": harness.admin_token}
     assert (await ctl("status", **where)).code == Exit.OK
-    assert (await ctl("status", "--token", "wrong", **where)).code == Exit.REFUSED
+    refused = await ctl("status", "--token", "wrong", **where)
+    assert refused.code == Exit.REFUSED
+    assert refused.err == "turnkeepctl: the admin key was refused; give another one with --token\n"
     assert (await ctl("sessions", "show", "nope", **where)).code == Exit.NOT_FOUND
 
 
