@@ -1,6 +1,7 @@
 """The configuration: TOML with every key optional, laid over defaults; each value knows where it came from."""
 
 import difflib
+import enum
 import os
 import tomllib
 import types
@@ -127,7 +128,8 @@ def describe(loaded: Loaded) -> list[tuple[str, str, str]]:
         found = [
             source for known, source in loaded.sources.items() if key == known or key.startswith(f"{known}.")
         ]
-        shown = "(set)" if isinstance(value, Secret) else repr(value)
+        plain = value.value if isinstance(value, enum.Enum) else value
+        shown = "(set)" if isinstance(value, Secret) else repr(plain)
         rows.append((key, shown, found[0] if found else "default"))
     return rows
 

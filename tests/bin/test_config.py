@@ -30,6 +30,12 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_p
     assert rows["session.idle_s"][1] == "default"
 
 
+def test_values_are_shown_as_one_would_write_them(tmp_path):
+    path = write(tmp_path, '[[lane]]\nname = "dry"\nkind = "echo"\n')
+    rows = {key: value for key, value, _ in describe(load(path, environment={}))}
+    assert rows["lane.0.kind"] == "'echo'"
+
+
 def test_the_environment_names_a_configuration_file(tmp_path):
     path = write(tmp_path, "[server]\nport = 9\n")
     assert load(environment={"TURNKEEP_CONFIG": str(path)}).config.server.port == 9
