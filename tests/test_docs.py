@@ -9,6 +9,7 @@ import pytest
 
 from bin.config import load
 from tests.daemon import Daemon
+from transports.relay.frames import decode_line
 
 ROOT = Path(__file__).parent.parent
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -75,6 +76,21 @@ def test_the_settings_of_the_documents_are_good(tmp_path):
     file.write_text("\n".join(block))
     config = load(file, environment={}).config
     assert config.lane[0].name == "fast" and config.console[0].platform == "console"
+
+
+def test_the_frames_of_the_protocol_are_good():
+    (block,) = [block for block in shown(ROOT / "docs" / "protocol.md") if '"type"' in block[0]]
+    # A frame is shown on several lines, each but the first further in.
+    frames = "\n".join(block).replace("\n    ", " ").splitlines()
+    kinds = [type(decode_line(frame)).__name__ for frame in frames]
+    assert kinds == [
+        "DescriptorFrame",
+        "HelloFrame",
+        "InboundFrame",
+        "InboundAckFrame",
+        "OutboundFrame",
+        "OutboundResultFrame",
+    ]
 
 
 @pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
