@@ -159,9 +159,14 @@ class MessageBuried(ControlMessage, frozen=True, kw_only=True):
 
 
 class LostTurnEnded(ControlMessage, frozen=True, kw_only=True):
-    """The store's answer about the end of a turn whose actor crashed; None if it is to be tried again."""
+    """The store's answer about the end of a turn whose actor crashed."""
 
-    turn: TurnRow | None
+    turn_gen: int
+    turn: TurnRow | None = None
+    stored: bool = False
+    """The turn has ended; False if that is to be tried again."""
+    contradicted: bool = False
+    """Its end was durable already, or it is not this session's any more: its row says which."""
 
 
 class PassivationAnswered(ControlMessage, frozen=True, kw_only=True):

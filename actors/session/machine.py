@@ -41,6 +41,8 @@ class State(msgspec.Struct, frozen=True):
     turn: TakenTurn | None = None
     ended: TurnState | None = None
     """The durable end of ``turn``, whose actor has not gone yet."""
+    lost: bool = False
+    """The actor of ``turn`` has gone without one, and it is this session that has to make sure of it."""
     stop_by: str | None = None
     """A stop that came while a turn was being taken: it hits that turn."""
     holding: bool = False
@@ -80,7 +82,7 @@ class UnseenRead(Event, frozen=True):
 
 
 class Retry(Event, frozen=True):
-    """The wait after a failure, of the inbox or of an outcome that is waited for, is over."""
+    """The wait after a failure, of the inbox, a lost turn's end or an outcome that is waited for, is over."""
 
 
 class EndStored(Event, frozen=True):
@@ -100,6 +102,7 @@ class TurnGone(Event, frozen=True):
 class LostEndStored(Event, frozen=True):
     """The end of a turn whose actor crashed is durable; or, not stored, is to be tried again."""
 
+    turn_gen: int
     stored: bool
 
 
@@ -240,8 +243,8 @@ def _react(state: State, event: Event) -> Step:
             return _end_stored(state, event)
         case TurnGone():
             return _turn_gone(state)
-        case LostEndStored(stored=stored):
-            return _lost_end(state, stored)
+        case LostEndStored():
+            return _lost_end(state, event)
         case StopAsked():
             return _stop(state, event)
         case Rested():
@@ -292,6 +295,8 @@ def _fail(state: State) -> Step:
 
 
 def _retry(state: State) -> Step:
+    if state.lost and state.turn is not None:
+        return state, (EndLost(state.turn),)
     if state.phase is Phase.WAITING and state.unsure:
         return state, (FindUnseen(),)
     return _look(state, DisarmRest()) if state.phase in (Phase.IDLE, Phase.WAITING) else (state, ())
@@ -319,16 +324,18 @@ def _turn_gone(state: State) -> Step:
         return state, ()
     if state.ended is None:
         # Its actor crashed before the end was durable: the session ends it, and begins no other until that is stored.
-        return state, (EndLost(state.turn),)
+        return msgspec.structs.replace(state, lost=True), (EndLost(state.turn),)
     return _look(msgspec.structs.replace(state, turn=None, ended=None))
 
 
-def _lost_end(state: State, stored: bool) -> Step:
-    if state.turn is None:
+def _lost_end(state: State, event: LostEndStored) -> Step:
+    # A retry may have asked twice: what comes second is about a turn that is over.
+    if not state.lost or state.turn is None or event.turn_gen != state.turn.turn_gen:
         return state, ()
-    if not stored:
-        return state, (EndLost(state.turn),)
-    return _look(msgspec.structs.replace(state, turn=None, ended=None))
+    if not event.stored:
+        failures = state.failures + 1
+        return msgspec.structs.replace(state, failures=failures), (RetryLater(failures),)
+    return _look(msgspec.structs.replace(state, turn=None, ended=None, lost=False, failures=0))
 
 
 def _stop(state: State, event: StopAsked) -> Step:

@@ -6,7 +6,7 @@ from typing import Any
 import structlog
 
 from actors.backoff import Backoff
-from actors.exceptions import RuntimeFault, StoreUnavailable
+from actors.exceptions import Conflict, RuntimeFault, StoreUnavailable
 from actors.messages.lifecycle import Down, DownReason
 from actors.messages.relay import DeliveryReady
 from actors.messages.rows import Origin, TakenTurn, TurnRow, TurnState
@@ -217,19 +217,32 @@ class Session(Actor):
         end = interruption(cut, Cause.CRASH, False, self.ctx.wall())
         self.ctx.pipe(
             self._store.ask(end, self.ctx.within(self._settings.store_s)),
-            lambda stored: LostTurnEnded(turn=stored),
-            lambda error: LostTurnEnded(turn=None),
+            lambda row: LostTurnEnded(turn_gen=turn.turn_gen, turn=row, stored=True),
+            lambda error: LostTurnEnded(turn_gen=turn.turn_gen, contradicted=isinstance(error, Conflict)),
+        )
+
+    def _read_lost(self, turn: TakenTurn) -> None:
+        self.ctx.pipe(
+            self._store.ask(GetTurn(turn_id=turn.turn_id), self.ctx.within(self._settings.store_s)),
+            lambda row: LostTurnEnded(turn_gen=turn.turn_gen, turn=row, stored=True),
+            lambda error: LostTurnEnded(turn_gen=turn.turn_gen),
         )
 
     def _lost_turn_ended(self, message: LostTurnEnded) -> None:
         lost = self._state.turn
-        if message.turn is not None and lost is not None:
+        if lost is None or lost.turn_gen != message.turn_gen:
+            return
+        if message.contradicted:
+            # Its actor was lost after its end had been stored: that end counts.
+            self._read_lost(lost)
+            return
+        if message.stored:
             for watcher in self._watching:
-                self._tell(watcher, TurnOutcome(inbox_id=message.turn.inbox_id, turn=message.turn))
+                self._tell(watcher, TurnOutcome(inbox_id=lost.inbox_id, turn=message.turn))
             self._watching = []
             if lost.route is not None and lost.origin is Origin.RELAY:
                 self._relays.tell(DeliveryReady(peer=lost.peer))
-        self._decide(machine.LostEndStored(message.turn is not None))
+        self._decide(machine.LostEndStored(message.turn_gen, message.stored))
 
     # Watchers
 

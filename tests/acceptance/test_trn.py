@@ -234,3 +234,23 @@ async def test_a_turn_whose_beginning_was_answered_too_late_is_given_back_and_tu
     assert len(backend.exchanges) == 1
     rows = await harness.ask("/store", ReadHistory(session_id=session_path.rsplit("/", 1)[1]))
     assert [row.content for row in rows] == ["hello", "reply to: hello"]
+
+
+# An actor that is lost between two steps
+
+
+async def test_a_turn_whose_actor_is_lost_after_its_end_was_stored_has_ended_as_stored(boot, client, backend):
+    harness = await boot(**{"turn.flush_s": 3600.0})
+    api = Api(client, harness)
+    backend.script(Text("Hel"), Hold("go"), Finish())
+    stream = await api.stream("hello", "c1")
+    await stream.until_text()
+    (session,) = await harness.ask("/store", ListSessions())
+    turn = harness.at(f"/sessions/{session.session_id}/turn")
+    harness.system.failpoints.set("store.after_commit", turn._cell.kill)
+    backend.release("go")
+    await stream.rest()
+    assert stream.text == "Hel" and stream.chunks[-1]["choices"][0]["finish_reason"] == "stop"
+    status, _, _ = await api.say("again", "c1")
+    assert status == 200
+    assert [row.state for row in await turns(harness)] == [TurnState.COMMITTED] * 2

@@ -30,8 +30,9 @@ EVENTS = [
     machine.EndStored(0, TurnState.COMMITTED, None),
     machine.TurnGone(DownReason.NORMAL),
     machine.TurnGone(DownReason.CRASHED),
-    machine.LostEndStored(True),
-    machine.LostEndStored(False),
+    machine.LostEndStored(1, True),
+    machine.LostEndStored(1, False),
+    machine.LostEndStored(0, True),
     machine.StopAsked("user", None),
     machine.StopAsked("user", "i1"),
     machine.StopAsked("user", "i2"),
@@ -53,7 +54,7 @@ def possible(state: State, event: machine.Event) -> bool:
         case machine.TurnGone() | machine.EndStored():
             return state.phase is Phase.RUNNING
         case machine.LostEndStored():
-            return state.phase is Phase.RUNNING and state.ended is None
+            return state.phase is Phase.RUNNING
         case machine.LeaveAnswered():
             return state.phase is Phase.LEAVING
     return True
@@ -99,7 +100,7 @@ def test_nothing_is_taken_while_a_turn_runs():
             assert new.phase is Phase.TAKING and new.turn is None
         if state.phase is Phase.RUNNING and takes:
             gone = isinstance(event, machine.TurnGone) and state.ended is not None
-            assert gone or event == machine.LostEndStored(True)
+            assert gone or (event == machine.LostEndStored(1, True) and state.lost)
 
 
 def test_no_turn_begins_on_hold():
@@ -159,9 +160,11 @@ def test_a_stop_that_found_no_turn_does_not_hit_a_later_one():
 def test_a_crashed_turn_is_ended_before_the_next_look():
     state, effects = step(State(phase=Phase.RUNNING, turn=TURN), machine.TurnGone(DownReason.CRASHED))
     assert effects == (machine.EndLost(TURN),) and state.phase is Phase.RUNNING
-    state, effects = step(state, machine.LostEndStored(False))
+    state, effects = step(state, machine.LostEndStored(1, False))
+    assert effects == (machine.RetryLater(1),)
+    state, effects = step(state, machine.Retry())
     assert effects == (machine.EndLost(TURN),)
-    state, effects = step(state, machine.LostEndStored(True))
+    state, effects = step(state, machine.LostEndStored(1, True))
     assert effects == (machine.Take(),) and state.turn is None
 
 
