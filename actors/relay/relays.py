@@ -32,9 +32,8 @@ from actors.relay.gathering import answer_all, copy_answer
 from actors.relay.peer import RelayPeer
 from actors.relay.settings import RelaySettings
 from actors.runtime import DEFERRED, Actor, Budget, Ref
-from actors.supervision.decisions import Fate, judge
-from actors.supervision.spec import RESTART_BACKOFF, Intensity, Restart
-from actors.supervision.supervisor import RestartChild
+from actors.supervision import Restart
+from actors.supervision.nursery import Nursery, RestartChild
 
 log = structlog.get_logger("turnkeep.relay")
 
@@ -63,8 +62,7 @@ class Relays(Actor):
         self._fronts: dict[str, PeerRow] = {}
         # The capabilities that a connector last named, by platform.
         self._descriptors: dict[str, Descriptor] = {}
-        # Times of restarts that still count, by child.
-        self._restarts: dict[str, tuple[float, ...]] = {}
+        self._nursery = Nursery()
         self._draining = False
 
     async def on_start(self) -> None:
@@ -106,9 +104,9 @@ class Relays(Actor):
             case ListLinks():
                 return self._list_links()
             case Down():
-                self._supervise(message)
-            case RestartChild(name=name) if self.ctx.child(name) is not None:
-                self.ctx.restart(name)
+                self._nursery.ended(self.ctx, message, Restart.TRANSIENT)
+            case RestartChild():
+                self._nursery.due(self.ctx, message)
         return None
 
     # Peers
@@ -229,29 +227,6 @@ class Relays(Actor):
             "list-links",
         )
         return DEFERRED
-
-    # Supervision
-
-    def _supervise(self, down: Down) -> None:
-        place = down.path.rsplit("/", 1)[-1]
-        verdict = judge(
-            Restart.TRANSIENT,
-            down.reason,
-            self._restarts.get(place, ()),
-            Intensity(),
-            RESTART_BACKOFF,
-            now=self.ctx.now(),
-            fraction=self.ctx.system.random.random(),
-        )
-        self._restarts[place] = verdict.restarts
-        if verdict.fate is Fate.AGAIN:
-            self.ctx.set_timer(f"restart:{place}", verdict.delay, RestartChild(name=place))
-            return
-        if self.ctx.child(place) is not None:
-            self.ctx.discard(place)
-        if verdict.fate is Fate.QUARANTINED:
-            log.error("actor.quarantined", path=down.path, error=down.error)
-            self.ctx.publish("actor.quarantined", child=down.path, error=down.error)
 
     def _store_budget(self) -> Budget:
         return self.ctx.within(self._settings.store_s)

@@ -1,0 +1,55 @@
+"""Performs the decisions about held children, for whichever actor is their parent."""
+
+import structlog
+
+from actors.messages.base import ControlMessage
+from actors.messages.lifecycle import Down
+from actors.runtime import Context
+from actors.supervision.decisions import Fate, judge
+from actors.supervision.spec import RESTART_BACKOFF, Intensity, Restart
+
+log = structlog.get_logger("turnkeep.supervision")
+
+
+class RestartChild(ControlMessage, frozen=True, kw_only=True):
+    """The backoff of a child is over."""
+
+    name: str
+
+
+class Nursery:
+    """Remembers the restarts that still count. Its actor hands it each Down of a child and each RestartChild."""
+
+    def __init__(self, intensity: Intensity | None = None) -> None:
+        self._intensity = intensity or Intensity()
+        # Times of the restarts that still count, by child.
+        self._restarts: dict[str, tuple[float, ...]] = {}
+
+    def ended(self, ctx: Context, down: Down, restart: Restart) -> None:
+        """Decide about a child that ended: again after a backoff, gone, or quarantined with an event."""
+        name = down.path.rsplit("/", 1)[-1]
+        verdict = judge(
+            restart,
+            down.reason,
+            self._restarts.get(name, ()),
+            self._intensity,
+            RESTART_BACKOFF,
+            now=ctx.now(),
+            fraction=ctx.system.random.random(),
+        )
+        self._restarts[name] = verdict.restarts
+        if verdict.fate is Fate.AGAIN:
+            ctx.set_timer(f"restart:{name}", verdict.delay, RestartChild(name=name))
+            return
+        if ctx.child(name) is not None:
+            ctx.discard(name)
+        if verdict.fate is Fate.QUARANTINED:
+            log.error("actor.quarantined", path=down.path, error=down.error)
+            ctx.publish(
+                "actor.quarantined", child=down.path, error=down.error, restarts=len(verdict.restarts)
+            )
+
+    def due(self, ctx: Context, message: RestartChild) -> None:
+        """Start a child again whose backoff is over, unless it was given up meanwhile."""
+        if ctx.child(message.name) is not None:
+            ctx.restart(message.name)
