@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import structlog
 
@@ -194,7 +194,7 @@ def _announced(config: Config, url: str, ready_file: Path | None) -> Iterator[No
         partial = file.with_name(f"{file.name}.new")
         partial.write_text(where)
         partial.replace(file)
-    print(_welcome(config, url), flush=True)
+    _Unfailing(sys.stdout).write(f"{_welcome(config, url)}\n")
     try:
         yield
     finally:
@@ -241,30 +241,33 @@ def _log_to_stderr(settings: LogSettings) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(_Unfailing()),  # type: ignore[arg-type]  # it needs no more
+        logger_factory=structlog.PrintLoggerFactory(_Unfailing(sys.stderr)),  # type: ignore[arg-type]  # it needs no more
         cache_logger_on_first_use=True,
     )
 
 
 class _Unfailing:
     """
-    Standard error for the log: a line that cannot be written is lost, and nothing else.
+    Standard output or error: what cannot be written there is lost, and nothing else.
 
     Its reader may have ended (a pager, a tee that had the same Ctrl-C) and its disk may be full; no actor may crash and
     no shutdown be cut short because of it. It keeps nothing back: what waited to be written would fail the exit.
     """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
 
     def write(self, text: str) -> None:
         """Write all of it, or what can be."""
         data = text.encode(errors="backslashreplace")
         with contextlib.suppress(OSError, ValueError):
             while data:
-                data = data[os.write(sys.stderr.fileno(), data) :]
+                data = data[os.write(self._stream.fileno(), data) :]
 
     def flush(self) -> None:
         """Nothing waits."""
 
 
 def _complain(text: str, code: int) -> int:
-    _Unfailing().write(f"turnkeepd: {text}\n")
+    _Unfailing(sys.stderr).write(f"turnkeepd: {text}\n")
     return code

@@ -63,6 +63,31 @@ async def test_a_log_that_cannot_be_written_costs_nothing_else(tmp_path, standar
     sqlite3.connect(data / "turnkeep.db").close()
 
 
+async def test_it_serves_though_nobody_takes_its_welcome(tmp_path):
+    descriptor = closed_pipe()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        "from bin.daemon import main; main()",
+        *("--data-dir", tmp_path / "data", "--port", "0", "--ready-file", tmp_path / "ready"),
+        stdout=descriptor,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    os.close(descriptor)
+    try:
+        async with asyncio.timeout(START_SECONDS):
+            while not (tmp_path / "ready").exists():
+                assert process.returncode is None
+                await asyncio.sleep(0.05)
+            process.send_signal(signal.SIGTERM)
+            _, log = await process.communicate()
+        assert process.returncode == 0 and b"Traceback" not in log
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
 async def test_a_complaint_without_a_reader_keeps_its_exit_code(tmp_path):
     async with Daemon(tmp_path / "data"):
         descriptor = closed_pipe()
