@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from actors.messages.base import Message
-from actors.messages.lifecycle import DownReason, Stop
+from actors.messages.lifecycle import DownReason, Status, Stop
 from actors.runtime.actor import Actor
 from actors.runtime.budget import Budget
 from actors.runtime.mailbox import Overflow
@@ -122,6 +122,10 @@ class Context:
     def children(self) -> list[Ref]:
         """Return the children, in the order in which they were started."""
         return [cell.ref for cell in self._cell.offspring()]
+
+    def is_down(self, name: str) -> bool:
+        """Say whether a held child has ended and waits for ``restart`` or ``discard``."""
+        return self._child(name).status is Status.DOWN
 
     def restart(self, name: str) -> None:
         """Start a held child again: new behaviour, same ref, same mailbox, incarnation + 1."""

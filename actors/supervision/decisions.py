@@ -9,6 +9,12 @@ What becomes of a child that has ended: pure, without clock or actors.
 
 "Again" comes after a backoff that grows with the restarts inside the intensity's window; one restart more than the
 intensity allows is a quarantine.
+
+| strategy | starts again along with it |
+|---|---|
+| one_for_one | nobody |
+| one_for_all | all siblings but temporary ones, which are stopped and gone |
+| rest_for_one | of these, those that were started after it |
 """
 
 import enum
@@ -17,7 +23,7 @@ import msgspec
 
 from actors.backoff import Backoff
 from actors.messages.lifecycle import ABNORMAL, DownReason
-from actors.supervision.spec import Intensity, Restart
+from actors.supervision.spec import Intensity, Restart, Strategy
 
 
 class Fate(enum.Enum):
@@ -66,3 +72,14 @@ def judge(
     # The first restart of a window comes at once: most crashes do not repeat.
     delay = backoff.delay(len(recent), fraction) if recent else 0.0
     return Verdict(Fate.AGAIN, (*recent, now), delay)
+
+
+def companions(strategy: Strategy, order: tuple[str, ...], failed: str) -> tuple[str, ...]:
+    """Return who is stopped and started again along with ``failed``, in the order of starting."""
+    match strategy:
+        case Strategy.ONE_FOR_ONE:
+            return ()
+        case Strategy.ONE_FOR_ALL:
+            return tuple(name for name in order if name != failed)
+        case Strategy.REST_FOR_ONE:
+            return order[order.index(failed) + 1 :]

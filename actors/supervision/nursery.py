@@ -5,7 +5,7 @@ import structlog
 from actors.messages.base import ControlMessage
 from actors.messages.lifecycle import Down
 from actors.runtime import Context
-from actors.supervision.decisions import Fate, judge
+from actors.supervision.decisions import Fate, Verdict, judge
 from actors.supervision.spec import RESTART_BACKOFF, Intensity, Restart
 
 log = structlog.get_logger("turnkeep.supervision")
@@ -26,8 +26,20 @@ class Nursery:
         self._restarts: dict[str, tuple[float, ...]] = {}
 
     def ended(self, ctx: Context, down: Down, restart: Restart) -> None:
-        """Decide about a child that ended: again after a backoff, gone, or quarantined with an event."""
-        name = down.path.rsplit("/", 1)[-1]
+        """Decide about a child that ended, and let it start again after its backoff if it is to."""
+        verdict = self.judge(ctx, down, restart)
+        if verdict.fate is Fate.AGAIN:
+            name = name_of(down)
+            ctx.set_timer(f"restart:{name}", verdict.delay, RestartChild(name=name))
+
+    def due(self, ctx: Context, message: RestartChild) -> None:
+        """Start a child again whose backoff is over, unless it was given up meanwhile."""
+        if ctx.child(message.name) is not None:
+            ctx.restart(message.name)
+
+    def judge(self, ctx: Context, down: Down, restart: Restart) -> Verdict:
+        """Decide about a child that ended; one that does not start again is given up, a quarantine is an event."""
+        name = name_of(down)
         verdict = judge(
             restart,
             down.reason,
@@ -38,18 +50,16 @@ class Nursery:
             fraction=ctx.system.random.random(),
         )
         self._restarts[name] = verdict.restarts
-        if verdict.fate is Fate.AGAIN:
-            ctx.set_timer(f"restart:{name}", verdict.delay, RestartChild(name=name))
-            return
-        if ctx.child(name) is not None:
+        if verdict.fate is not Fate.AGAIN and ctx.child(name) is not None:
             ctx.discard(name)
         if verdict.fate is Fate.QUARANTINED:
             log.error("actor.quarantined", path=down.path, error=down.error)
             ctx.publish(
                 "actor.quarantined", child=down.path, error=down.error, restarts=len(verdict.restarts)
             )
+        return verdict
 
-    def due(self, ctx: Context, message: RestartChild) -> None:
-        """Start a child again whose backoff is over, unless it was given up meanwhile."""
-        if ctx.child(message.name) is not None:
-            ctx.restart(message.name)
+
+def name_of(down: Down) -> str:
+    """Return the name of the child that ended."""
+    return down.path.rsplit("/", 1)[-1]

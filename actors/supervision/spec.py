@@ -20,6 +20,17 @@ class Restart(enum.Enum):
     """Never."""
 
 
+class Strategy(enum.Enum):
+    """Which siblings of a child that starts again start again with it, as in OTP."""
+
+    ONE_FOR_ONE = "one_for_one"
+    """None."""
+    ONE_FOR_ALL = "one_for_all"
+    """All of them."""
+    REST_FOR_ONE = "rest_for_one"
+    """Those that were started after it."""
+
+
 class Intensity(msgspec.Struct, frozen=True):
     """More than ``restarts`` restarts ``within_s`` seconds, and the child is quarantined instead."""
 
@@ -35,6 +46,8 @@ class ChildSpec(msgspec.Struct, frozen=True, kw_only=True):
     restart: Restart = Restart.PERMANENT
     start_s: float = 30.0
     """The budget of ``on_start``, in seconds."""
+    stop_s: float = 5.0
+    """The budget of its stop, when it is stopped along with a sibling."""
     bound: int = 1000
     overflow: Overflow = Overflow.REFUSE
 

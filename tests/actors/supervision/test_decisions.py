@@ -4,8 +4,8 @@ import pytest
 
 from actors.backoff import Backoff
 from actors.messages.lifecycle import ABNORMAL, DownReason
-from actors.supervision.decisions import Fate, judge, wants_restart
-from actors.supervision.spec import Intensity, Restart
+from actors.supervision.decisions import Fate, companions, judge, wants_restart
+from actors.supervision.spec import Intensity, Restart, Strategy
 
 BACKOFF = Backoff(1.0, 30.0)
 INTENSITY = Intensity(3, 10.0)
@@ -45,3 +45,15 @@ def test_restarts_outside_the_window_do_not_count():
 
 def test_jitter_takes_its_fraction_of_the_bound():
     assert crash((0.0,), 1.0, fraction=0.25).delay == 0.25
+
+
+@pytest.mark.parametrize(
+    ("strategy", "others"),
+    [
+        (Strategy.ONE_FOR_ONE, ()),
+        (Strategy.ONE_FOR_ALL, ("a", "c", "d")),
+        (Strategy.REST_FOR_ONE, ("c", "d")),
+    ],
+)
+def test_strategies_follow_the_table(strategy, others):
+    assert companions(strategy, ("a", "b", "c", "d"), "b") == others

@@ -8,7 +8,7 @@ from actors.exceptions import ActorStopped, HandlerFailed, StartFailed
 from actors.messages.events import Publish
 from actors.messages.lifecycle import StopStatus
 from actors.runtime import Actor, Budget, System
-from actors.supervision import ChildSpec, Intensity, Restart, Supervisor
+from actors.supervision import ChildSpec, Intensity, Restart, Strategy, Supervisor
 from tests.actors.runtime.conftest import Do, Note, Scribe, system, within  # noqa: F401  # fixtures
 
 
@@ -26,8 +26,8 @@ def fail(_):
     raise ValueError
 
 
-async def start(system, within, *specs, intensity=None):  # noqa: F811
-    root = system.spawn("/", lambda: Supervisor(tuple(specs), intensity))
+async def start(system, within, *specs, intensity=None, strategy=Strategy.ONE_FOR_ONE):  # noqa: F811
+    root = system.spawn("/", lambda: Supervisor(tuple(specs), intensity, strategy))
     await root.started(within(5))
     return root
 
@@ -142,3 +142,159 @@ async def test_a_stuck_child_is_killed_and_named_when_the_tree_stops(system):  #
     assert "/a" in own.overran
     with pytest.raises(ActorStopped):
         await hanging
+
+
+# Strategies
+
+
+class Diary:
+    """Children that note their starts and stops, in order."""
+
+    def __init__(self) -> None:
+        self.entries: list[str] = []
+
+    def spec(self, name, restart=Restart.PERMANENT, fail_starts=0):
+        diary = self
+        left = [fail_starts]
+
+        class Noted(Scribe):
+            async def on_start(self):
+                if self.ctx.incarnation and left[0]:
+                    left[0] -= 1
+                    diary.entries.append(f"!{name}")
+                    raise OSError
+                diary.entries.append(f"+{name}")
+
+            async def on_stop(self, reason):
+                diary.entries.append(f"-{name}")
+
+        return ChildSpec(name=name, factory=Noted, restart=restart)
+
+    async def until(self, system, entries):  # noqa: F811
+        async with asyncio.timeout(10):
+            while self.entries[: len(entries)] != entries:
+                await asyncio.sleep(0)
+        await system.idle()
+        assert self.entries == entries
+
+
+async def incarnations(system, within, *names):  # noqa: F811
+    return [
+        await system.find(f"/{name}").ask(Do(work=lambda a: a.ctx.incarnation), within(5)) for name in names
+    ]
+
+
+async def test_one_for_all_stops_the_others_in_reverse_and_starts_all_in_order(system, within):  # noqa: F811
+    diary = Diary()
+    specs = [diary.spec(name) for name in "abc"]
+    await start(system, within, *specs, strategy=Strategy.ONE_FOR_ALL)
+    await crash(system.find("/b"), within)
+    await diary.until(system, ["+a", "+b", "+c", "-c", "-a", "+a", "+b", "+c"])
+    assert await incarnations(system, within, "a", "b", "c") == [1, 1, 1]
+
+
+async def test_rest_for_one_takes_along_only_who_was_started_later(system, within):  # noqa: F811
+    diary = Diary()
+    specs = [diary.spec(name) for name in "abc"]
+    await start(system, within, *specs, strategy=Strategy.REST_FOR_ONE)
+    await crash(system.find("/b"), within)
+    await diary.until(system, ["+a", "+b", "+c", "-c", "+b", "+c"])
+    assert await incarnations(system, within, "a", "b", "c") == [0, 1, 1]
+
+
+async def test_in_a_group_restart_refs_stay_good_and_mail_is_kept(system, within):  # noqa: F811
+    await start(
+        system, within, ChildSpec(name="a", factory=Scribe), ChildSpec(name="b", factory=Scribe),
+        strategy=Strategy.ONE_FOR_ALL,
+    )  # fmt: skip
+    first, second = system.find("/a"), system.find("/b")
+    crashing = first.ask(Do(work=fail), within(5))
+    with pytest.raises(HandlerFailed):
+        await crashing
+    second.tell(Note(word="kept"))
+    asked = second.ask(Do(work=lambda a: (a.ctx.incarnation, list(a.words))), within(5))
+    incarnation, words = await asked
+    assert (incarnation, words) in [(0, ["kept"]), (1, ["kept"])]
+
+
+async def test_a_temporary_companion_is_stopped_and_gone(system, within):  # noqa: F811
+    diary = Diary()
+    specs = [diary.spec("a"), diary.spec("b", Restart.TEMPORARY), diary.spec("c")]
+    await start(system, within, *specs, strategy=Strategy.ONE_FOR_ALL)
+    await crash(system.find("/a"), within)
+    await diary.until(system, ["+a", "+b", "+c", "-c", "-b", "+a", "+c"])
+    assert system.find("/b") is None
+
+
+async def test_a_child_that_is_gone_takes_nobody_along(system, within):  # noqa: F811
+    diary = Diary()
+    specs = [diary.spec("a", Restart.TEMPORARY), diary.spec("b")]
+    await start(system, within, *specs, strategy=Strategy.ONE_FOR_ALL)
+    await crash(system.find("/a"), within)
+    await system.idle()
+    assert diary.entries == ["+a", "+b"]
+
+
+async def test_one_that_fails_to_start_with_its_group_begins_the_next_round(system, within):  # noqa: F811
+    diary = Diary()
+    specs = [diary.spec("a"), diary.spec("b", fail_starts=1), diary.spec("c")]
+    await start(system, within, *specs, strategy=Strategy.ONE_FOR_ALL)
+    await crash(system.find("/a"), within)
+    first = ["+a", "+b", "+c", "-c", "-b", "+a", "!b"]
+    await diary.until(system, [*first, "-a", "+a", "+b", "+c"])
+
+
+async def test_a_child_that_fails_while_its_supervisor_stops_is_gone_and_not_restarted(system, within):  # noqa: F811
+    starts = []
+
+    class Fragile(Scribe):
+        async def on_start(self):
+            starts.append(self.ctx.path)
+
+        async def on_stop(self, reason):
+            raise OSError
+
+    class Slow(Scribe):
+        async def on_stop(self, reason):
+            with pytest.raises(HandlerFailed):
+                await fragile.ask(Do(work=fail), within(5))
+
+    root = await start(
+        system, within, ChildSpec(name="fragile", factory=Fragile), ChildSpec(name="slow", factory=Slow)
+    )
+    fragile = system.find("/fragile")
+    assert await system.stop(root, within(5)) is StopStatus.STOPPED
+    assert starts == ["/fragile"]
+    assert system.actors() == []
+
+
+async def test_a_supervisor_that_stops_in_the_middle_of_a_round_leaves_nobody_behind(system, within):  # noqa: F811
+    diary = Diary()
+    gate = asyncio.Event()
+
+    class Held(Scribe):
+        async def on_stop(self, reason):
+            await gate.wait()
+
+    root = await start(
+        system, within, diary.spec("a"), ChildSpec(name="held", factory=Held), strategy=Strategy.ONE_FOR_ALL
+    )
+    await crash(system.find("/a"), within)
+    stopping = asyncio.ensure_future(system.stop(root, within(5)))
+    await asyncio.sleep(0)
+    gate.set()
+    assert await stopping is StopStatus.STOPPED
+    assert system.actors() == []
+    assert diary.entries == ["+a"]
+
+
+async def test_supervisors_nest_and_a_quarantine_inside_leaves_the_outer_tree_alone(system, within):  # noqa: F811
+    def inner():
+        return Supervisor((ChildSpec(name="leaf", factory=Scribe),), Intensity(0, 60.0))
+
+    await start(system, within, ChildSpec(name="inner", factory=inner), ChildSpec(name="b", factory=Scribe))
+    await crash(system.find("/inner/leaf"), within)
+    await system.idle()
+    assert system.find("/inner/leaf") is None
+    assert system.find("/inner") is not None
+    assert await incarnations(system, within, "b") == [0]
