@@ -66,7 +66,7 @@ class HandlerFailed(RuntimeFault):
 
 
 class StartFailed(RuntimeFault):
-    """``on_start`` raised, so the actor never became ready; ``why`` is a class name, with our own text if it is ours."""
+    """``on_start`` raised, so the actor never became ready; ``why`` is our own text, or a foreign class name."""
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(f"{path} did not start: {why}")

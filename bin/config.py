@@ -8,7 +8,7 @@ import types
 import typing
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import platformdirs
@@ -35,9 +35,9 @@ class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True):
 class ShutdownSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Section ``[shutdown]``."""
 
-    budget_s: float = 20.0
+    budget_s: Annotated[float, msgspec.Meta(ge=1)] = 20.0
     """One budget for the whole tree."""
-    drain_share: float = 0.5
+    drain_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.5
     """The part of it in which running turns may end by themselves."""
 
 
@@ -107,6 +107,7 @@ def load(
     if not values.get("data_dir"):
         values["data_dir"] = str(default_data_dir())
         sources["data_dir"] = "the platform's data directory"
+    values["data_dir"] = str(Path(str(values["data_dir"])).expanduser().absolute())
     _wrap_secrets(values)
     try:
         config = msgspec.convert(values, Config)
@@ -243,5 +244,7 @@ def _check_names(config: Config) -> None:
         raise ConfigError(
             f"setting session.on_restart: {config.session.on_restart!r} is unknown; write report or retry"
         )
-    if not 0 <= config.shutdown.drain_share <= 1:
-        raise ConfigError("setting shutdown.drain_share: expected a number from 0 to 1")
+    platforms = [console.platform for console in config.console]
+    for platform in platforms:
+        if platforms.count(platform) > 1:
+            raise ConfigError(f"setting console.platform: {platform!r} is there twice; one console serves it")

@@ -98,7 +98,7 @@ def _run(loaded: Loaded, ready_file: Path | None) -> int:
     except StoreFault as error:
         return _complain(str(error), NO_STORE)
     except StartFailed as error:
-        return _complain(str(error), FAILED)
+        return _complain(f"not started: {error.why}", FAILED)
 
 
 def _loop_factory() -> Any:
@@ -192,6 +192,7 @@ def _announced(config: Config, url: str, ready_file: Path | None) -> Iterator[No
     files = [config.data_path / "daemon.json", *([ready_file] if ready_file is not None else [])]
     for file in files:
         partial = file.with_name(f"{file.name}.new")
+        partial.touch(mode=0o600)
         partial.write_text(where)
         partial.replace(file)
     _Unfailing(sys.stdout).write(f"{_welcome(config, url)}\n")

@@ -35,8 +35,12 @@ def crash(cell: "Cell", error: BaseException, reason: DownReason) -> None:
     where = [
         f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)
     ]
-    # The class and the place, not the text: texts of errors may quote what a message held.
-    log.error("actor.crashed", path=cell.path, error=cell.last_error, where=where[-SHOWN_FRAMES:])
+    if reason is DownReason.START_FAILED and isinstance(error, TurnkeepError):
+        # It knows what is wrong and says so: no place in the code would add to that.
+        log.warning("actor.start_failed", path=cell.path, why=_tell_of(error))
+    else:
+        # The class and the place, not the text: texts of errors may quote what a message held.
+        log.error("actor.crashed", path=cell.path, error=cell.last_error, where=where[-SHOWN_FRAMES:])
     for waiter in cell.take_start_waiters():
         waiter.set_exception(StartFailed(cell.path, _tell_of(error)))
     cell.end = reason
@@ -123,5 +127,6 @@ def _announce(cell: "Cell", reason: DownReason) -> None:
 
 def _tell_of(error: BaseException) -> str:
     """Our own exceptions have texts made for people; of others only the class is told."""
-    name = type(error).__name__
-    return f"{name}: {error}" if isinstance(error, TurnkeepError) else name
+    if isinstance(error, StartFailed):
+        return error.why
+    return str(error) if isinstance(error, TurnkeepError) else type(error).__name__

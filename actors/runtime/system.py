@@ -184,7 +184,7 @@ class System:
         try:
             self._event_sink.tell(event)
         except RuntimeFault:
-            log.warning("event.lost", kind=kind, path=path)
+            log.debug("event.lost", kind=kind, path=path)
 
     def publish_to(self, sink: Ref | None) -> None:
         """Name the actor that keeps events, and give it those that came before it."""

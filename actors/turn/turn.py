@@ -278,6 +278,13 @@ class Turn(Actor):
 
     def _leave(self, end: machine.End) -> None:
         delivery = self._delivery(end)
+        self.ctx.publish(
+            f"turn.{end.state}",
+            session_id=self._taken.session_id,
+            turn_id=self._taken.turn_id,
+            origin=self._taken.origin,
+            reason=end.reason,
+        )
         self._tell(
             self._session,
             TurnEnded(

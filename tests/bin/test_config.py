@@ -66,7 +66,9 @@ def test_the_environment_makes_a_lane_only_if_the_file_has_none(tmp_path):
             r"unknown setting lane\.base_ulr; did you mean lane\.base_url\?",
         ),
         ('[session]\non_restart = "explode"\n', r"setting session\.on_restart: .*write report or retry"),
-        ("[shutdown]\ndrain_share = 2.0\n", r"setting shutdown\.drain_share: expected a number from 0 to 1"),
+        ("[shutdown]\ndrain_share = 2.0\n", r"setting shutdown\.drain_share: expected `float` <= 1"),
+        ("[shutdown]\nbudget_s = -1.0\n", r"setting shutdown\.budget_s: expected `float` >= 1"),
+        ('[[console]]\nplatform = "a"\n' * 2, "'a' is there twice"),
         ("not toml at all [", "is not valid TOML"),
         (
             '[[lane]]\nname = "a"\nbase_url = "http://x/v1"\nmodel = "m"\n' * 2,
@@ -93,3 +95,10 @@ def test_an_api_key_in_the_file_is_a_secret(tmp_path):
     loaded = load(write(tmp_path, text), environment={})
     assert loaded.config.lane[0].api_key.value == "canary"
     assert "canary" not in repr(loaded)
+
+
+def test_the_data_directory_is_absolute_whatever_was_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/ann")
+    assert load(environment={}, arguments={"data_dir": "here"}).config.data_dir == str(tmp_path / "here")
+    assert load(environment={}, arguments={"data_dir": "~/x"}).config.data_dir == "/home/ann/x"
