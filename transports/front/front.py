@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Iterator
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import uvicorn
 
@@ -13,6 +14,7 @@ from actors.messages.front import FrontAddress, FrontInfo, StopAdmission
 from actors.messages.lifecycle import DownReason
 from actors.runtime import Actor
 from transports.front.app import build_app
+from transports.front.connection import HttpConnection
 from transports.front.edges import Edges
 from transports.front.listener import Listener
 from transports.front.settings import FrontSettings
@@ -104,7 +106,8 @@ class Front(Actor):
 def _config(app: Any, settings: FrontSettings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http="httptools",
+        # Called as the class of a connection is.
+        http=cast(Any, partial(HttpConnection, settings=settings)),
         ws="websockets-sansio",
         lifespan="off",
         log_config=None,

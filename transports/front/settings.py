@@ -9,6 +9,10 @@ class FrontSettings(msgspec.Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 7340
     """0: any free one."""
+    max_head_bytes: int = 64 * 1024
+    """A request whose line and headers are larger is answered 431."""
+    head_s: float = 30.0
+    """How long they may take to come; also how long a new connection may say nothing."""
     max_body_bytes: int = 10 * 1024 * 1024
     """A larger request body is answered 413 (API-18)."""
     body_s: float = 60.0

@@ -1,6 +1,7 @@
 """/front by itself: its socket, its crashes, its stop, and what it answers when its neighbours do not."""
 
 import asyncio
+import contextlib
 import json
 import socket
 from collections.abc import AsyncIterator
@@ -320,6 +321,80 @@ async def test_api_18_a_client_that_sends_all_before_it_reads_gets_its_413(tmp_p
         assert (status, answer["error"]["code"]) == (413, "body_too_large")
         one.begin(path="/nope", Content_Length=0)
         assert (await one.answer())[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("begun", "more"),
+    [
+        (b"GET /", b"x"),
+        (b"GET /livez HTTP/1.1\r\nX-Long: ", b"x"),
+        (b"GET /livez HTTP/1.1\r\n", b"X-Short: y\r\n"),
+        (
+            b"POST /v1/chat/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n",
+            b"X-Trailer: y\r\n",
+        ),
+        (b"", b"\r\n"),
+    ],
+    ids=["line", "header", "headers", "trailers", "blank"],
+)
+async def test_rel_3_a_head_without_end_is_refused_before_it_costs_memory(
+    tmp_path: Path, client: aiohttp.ClientSession, begun: bytes, more: bytes
+) -> None:
+    async with FrontBox(tmp_path, max_head_bytes=10_000) as box:
+        one = await box.connect()
+        one.writer.write(begun)
+        with contextlib.suppress(ConnectionError):
+            async with asyncio.timeout(10):
+                while not one.reader.at_eof():
+                    one.writer.write(more * (2000 // len(more)))
+                    await one.writer.drain()
+                    await asyncio.sleep(0)
+        assert one.reader.at_eof() or one.reader.exception() is not None
+        assert (await get(client, box, "/livez"))[0] == 200
+
+
+async def test_rel_3_a_head_that_is_too_large_is_answered_431(
+    tmp_path: Path, client: aiohttp.ClientSession
+) -> None:
+    async with FrontBox(tmp_path, max_head_bytes=1000) as box:
+        one = await box.connect()
+        one.begin(path="/livez", X_Name="v" * 400)
+        assert (await one.answer())[0] != 431
+        one.writer.write(b"GET /livez HTTP/1.1\r\n")
+        # By the time that another connection is answered, this has been read.
+        assert (await get(client, box, "/livez"))[0] == 200
+        one.writer.write(b"X-Long: " + b"v" * 2000)
+        status, headers, answer = await one.answer()
+        assert (status, answer["error"]["code"], headers["connection"]) == (431, "head_too_large", "close")
+        assert await one.reader.read() == b""
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET /livez HTTP/1.1\r\nHost: "])
+async def test_rel_3_a_head_that_does_not_come_in_time_ends_its_connection(
+    tmp_path: Path, begun: bytes
+) -> None:
+    async with FrontBox(tmp_path, head_s=0.1) as box:
+        one = await box.connect()
+        one.writer.write(begun)
+        status, headers, answer = await one.answer()
+        assert (status, answer["error"]["code"], headers["connection"]) == (408, "head_timeout", "close")
+        assert await one.reader.read() == b""
+
+
+async def test_rel_3_the_time_of_a_head_is_not_that_of_a_turn(tmp_path: Path) -> None:
+    async with FrontBox(tmp_path, head_s=0.05, body_s=0.3) as box:
+        one = await box.connect()
+        one.begin(Content_Length=100)
+        status, _, answer = await one.answer()
+        assert (status, answer["error"]["code"]) == (408, "body_timeout")
+
+
+async def test_what_is_no_http_is_refused_like_everything_else(tmp_path: Path) -> None:
+    async with FrontBox(tmp_path) as box:
+        one = await box.connect()
+        one.writer.write(b"\x16\x03\x01 no HTTP\r\n\r\n")
+        status, _, answer = await one.answer()
+        assert (status, answer["error"]["code"]) == (400, "invalid_http")
 
 
 async def test_a_client_that_leaves_in_its_body_leaves_nothing(
