@@ -12,6 +12,7 @@ from actors.relay.relays import Relays
 from actors.runtime import Actor, Address, Overflow, Ref, System
 from actors.session.router import Sessions
 from actors.supervision import ChildSpec, Supervisor
+from actors.supervision.sweeper import Sweeper
 from actors.turn.turn import Turn
 from bin.config import Config
 from storage import Database, Store
@@ -56,6 +57,7 @@ class Composition:
         return (
             ChildSpec(name="store", factory=self.store, bound=STORE_BOUND),
             ChildSpec(name="events", factory=self.events, bound=EVENTS_BOUND, overflow=Overflow.DROP_OLDEST),
+            ChildSpec(name="sweeper", factory=self.sweeper),
             ChildSpec(name="lanes", factory=self.lanes),
             ChildSpec(name="relays", factory=self.relays, bound=ROUTER_BOUND),
             ChildSpec(name="sessions", factory=self.sessions, bound=ROUTER_BOUND),
@@ -70,6 +72,10 @@ class Composition:
     def events(self) -> Actor:
         """The event bus; what was published before it starts waits for it."""
         return EventBus(store=self._at("/store"), settings=self._config.events)
+
+    def sweeper(self) -> Actor:
+        """Who finds stuck actors."""
+        return Sweeper(self._config.supervision)
 
     def lanes(self) -> Actor:
         """The model lanes, each restarted on its own."""

@@ -28,7 +28,7 @@ from actors.messages.front import FrontInfo, StopAdmission
 from actors.messages.lifecycle import Down, StopStatus
 from actors.messages.relay import DrainRelays
 from actors.messages.session import DrainSessions
-from actors.runtime import Budget, Failpoints, Port, Ref, System
+from actors.runtime import Budget, Failpoints, Port, Ref, System, Watchdog
 from bin.compose import compose
 from bin.config import Config, Loaded, LogSettings, default_data_dir, describe, load
 from bin.first_run import ADMIN, API, ensure_credentials
@@ -114,6 +114,8 @@ async def _serve(config: Config, ready_file: Path | None) -> int:
     sys.setswitchinterval(SWITCH_SECONDS)
     database = await open_database(config.data_path, config.store)
     system = System(failpoints=Failpoints.parse(os.environ.get("TURNKEEP_FAILPOINTS", "")))
+    watchdog = Watchdog(system)
+    watchdog.start()
     calls = system.port("/daemon")
     root = compose(system, config, database, calls)
     root.watch(calls)
@@ -131,7 +133,9 @@ async def _serve(config: Config, ready_file: Path | None) -> int:
             if isinstance(message, Down):
                 return _complain(f"the root supervisor ended: {message.error or message.reason}", FAILED)
             log.info("daemon.stopping", asked_by=getattr(message, "by", None))
-            return await _stop(system, root, config)
+            code = await _stop(system, root, config)
+            watchdog.stop()
+            return code
 
 
 def _at(system: System, path: str) -> Ref:

@@ -10,6 +10,7 @@ from actors.runtime.port import Port
 from actors.runtime.ref import Address, Ref
 from actors.runtime.reply import Reply
 from actors.runtime.system import System
+from actors.runtime.watchdog import Watchdog
 
 __all__ = [
     "DEFERRED",
@@ -25,4 +26,5 @@ __all__ = [
     "Reply",
     "System",
     "SystemClock",
+    "Watchdog",
 ]

@@ -3,6 +3,7 @@
 import asyncio
 import random
 import threading
+from collections import deque
 from collections.abc import Callable
 
 import structlog
@@ -22,6 +23,9 @@ from actors.runtime.port import Port
 from actors.runtime.ref import Ref
 
 log = structlog.get_logger("turnkeep.runtime")
+
+EARLY_EVENTS = 1000
+"""How many events wait for the bus; the oldest give way."""
 
 KILL_SHARE = 0.2
 """The part of a stop's budget that is kept for the kill and for seeing whether it worked."""
@@ -62,7 +66,7 @@ class System:
         self.overran: list[str] = []
         # Where events go; those published before it is there wait.
         self._event_sink: Ref | None = None
-        self._early_events: list[Publish] = []
+        self._early_events: deque[Publish] = deque(maxlen=EARLY_EVENTS)
         self._cells: dict[str, Cell] = {}
         self._idle_waiters: list[asyncio.Future[None]] = []
 
@@ -158,6 +162,12 @@ class System:
             await asyncio.wait([task], timeout=budget.remaining())
         return StopStatus.STOPPED if task is None or task.done() else StopStatus.STILL_ALIVE
 
+    def kill(self, path: str) -> None:
+        """End the actor at ``path`` at once, if there is one; its supervisor decides what comes next."""
+        cell = self._cells.get(path)
+        if cell is not None:
+            cell.kill()
+
     def lost(self, path: str, task: "asyncio.Task[None]") -> None:
         """Remember a cancelled activation until it has really ended."""
         self.unended[path] = task
@@ -175,6 +185,15 @@ class System:
         now = self.clock.monotonic()
         return [self._cells[path].info(now) for path in sorted(self._cells)]
 
+    def busy(self) -> list[tuple[str, float]]:
+        """Return the running actors with a handler under way, and for how many seconds. Starts and stops have budgets."""
+        now = self.clock.monotonic()
+        return [
+            (cell.path, now - cell.busy_since)
+            for cell in self.active
+            if cell.busy_since is not None and cell.status in (Status.RUNNING, Status.SUSPENDED)
+        ]
+
     def publish(self, kind: str, path: str, data: dict[str, str | int | float | bool | None]) -> None:
         """Hand an event to the bus; it never fails and never waits."""
         event = Publish(kind=kind, path=path, data=data, at=self.clock.wall())
@@ -189,10 +208,8 @@ class System:
     def publish_to(self, sink: Ref | None) -> None:
         """Name the actor that keeps events, and give it those that came before it."""
         self._event_sink = sink
-        early, self._early_events = self._early_events, []
-        if sink is not None:
-            for event in early:
-                sink.tell(event)
+        while sink is not None and self._early_events:
+            sink.tell(self._early_events.popleft())
 
     # Quiescence
 

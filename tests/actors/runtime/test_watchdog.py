@@ -1,0 +1,36 @@
+"""The thread that sees a held-up loop."""
+
+import asyncio
+import threading
+
+from actors.messages.events import Publish
+from actors.runtime import Watchdog
+from tests.actors.supervision.test_supervisor import Sink
+
+
+async def test_a_held_up_loop_is_told_once_with_its_length(system):
+    events: list[Publish] = []
+    system.publish_to(system.spawn("/sink", lambda: Sink(events)))
+    watchdog = Watchdog(system, every_s=0.01, limit_s=0.05)
+    watchdog.start()
+    try:
+        # Holding the loop is the point here; the event is never set.
+        threading.Event().wait(0.3)
+        async with asyncio.timeout(10):
+            while not events:
+                await asyncio.sleep(0)
+    finally:
+        watchdog.stop()
+    assert events[0].kind == "loop.lagged"
+    assert 0.05 <= float(events[0].data["seconds"]) <= 5
+
+
+async def test_a_loop_that_comes_round_is_left_alone(system):
+    events: list[Publish] = []
+    system.publish_to(system.spawn("/sink", lambda: Sink(events)))
+    watchdog = Watchdog(system, every_s=0.001, limit_s=10.0)
+    watchdog.start()
+    for _ in range(200):
+        await asyncio.sleep(0)
+    watchdog.stop()
+    assert events == []
