@@ -1,6 +1,5 @@
 """Which actor gets which ref: the one place where the tree is put together."""
 
-import os
 from importlib.metadata import version
 
 from actors.admin.admin import Admin
@@ -16,27 +15,21 @@ from actors.supervision.sweeper import Sweeper
 from actors.turn.turn import Turn
 from bin.config import Config
 from storage import Database, Store
-from transports.backends import LaneKind, LaneSettings, lane
+from transports.backends import ECHO, lane
 from transports.front.admin import AdminSocket
 from transports.front.edges import Admission, Edges, LaneRef
 from transports.front.front import Front
 from transports.front.listener import Listener
 from transports.relay.endpoint import RelayEndpoint
 
-STORE_BOUND = 100_000
-ROUTER_BOUND = 100_000
-EVENTS_BOUND = 10_000
-
-ECHO = LaneSettings(name="echo", kind=LaneKind.ECHO)
-"""The lane of an installation without a model."""
+WIDE = 100_000  # The mailbox bound of the actors that everybody talks to.
 
 
 class Composition:
     """
     The factories of the tree's static children, each with the refs that it needs.
 
-    A factory runs when its child starts; by then every sibling has its place, so that the order of starting and who
-    knows whom are independent. ``daemon`` is told when an operator asks for a shutdown.
+    They run as their children start: every sibling has its place by then. ``daemon`` is told of an asked shutdown.
     """
 
     def __init__(self, system: System, config: Config, database: Database, daemon: Address) -> None:
@@ -48,19 +41,17 @@ class Composition:
         # Outlives the front's restarts: a server that comes back while the daemon stops must not take turns again.
         self._admission = Admission()
         self._listener = Listener(config.server.host, config.server.port)
-        self._boot_id = system.new_id()
-        self._started_at = system.clock.wall()
-        self._started = system.clock.monotonic()
+        self._facts = Facts.of(system, version("turnkeep"), config.data_dir)
 
     def children(self) -> tuple[ChildSpec, ...]:
         """Return the children of the root, in the order in which they start; they stop in reverse."""
         return (
-            ChildSpec(name="store", factory=self.store, bound=STORE_BOUND),
-            ChildSpec(name="events", factory=self.events, bound=EVENTS_BOUND, overflow=Overflow.DROP_OLDEST),
-            ChildSpec(name="sweeper", factory=self.sweeper),
+            ChildSpec(name="store", factory=self.store, bound=WIDE),
+            ChildSpec(name="events", factory=self.events, bound=WIDE, overflow=Overflow.DROP_OLDEST),
+            ChildSpec(name="sweeper", factory=lambda: Sweeper(self._config.supervision)),
             ChildSpec(name="lanes", factory=self.lanes),
-            ChildSpec(name="relays", factory=self.relays, bound=ROUTER_BOUND),
-            ChildSpec(name="sessions", factory=self.sessions, bound=ROUTER_BOUND),
+            ChildSpec(name="relays", factory=self.relays, bound=WIDE),
+            ChildSpec(name="sessions", factory=self.sessions, bound=WIDE),
             ChildSpec(name="admin", factory=self.admin),
             ChildSpec(name="front", factory=self.front),
         )
@@ -73,31 +64,22 @@ class Composition:
         """The event bus; what was published before it starts waits for it."""
         return EventBus(store=self._at("/store"), settings=self._config.events)
 
-    def sweeper(self) -> Actor:
-        """Who finds stuck actors."""
-        return Sweeper(self._config.supervision)
-
     def lanes(self) -> Actor:
         """The model lanes, each restarted on its own."""
         return Supervisor(tuple(ChildSpec(name=entry.name, factory=lane(entry)) for entry in self._lanes))
 
     def relays(self) -> Actor:
         """The relay peers and the console."""
+        store, sessions = self._at("/store"), self._at("/sessions")
+        platforms = tuple(console.platform for console in self._config.console)
         return Relays(
-            store=self._at("/store"),
-            sessions=self._at("/sessions"),
-            console_platforms=tuple(console.platform for console in self._config.console),
-            settings=self._config.relay,
+            store=store, sessions=sessions, console_platforms=platforms, settings=self._config.relay
         )
 
     def sessions(self) -> Actor:
         """The router of sessions."""
-        return Sessions(
-            store=self._at("/store"),
-            relays=self._at("/relays"),
-            make_turn=self.turn,
-            settings=self._config.session,
-        )
+        store, relays = self._at("/store"), self._at("/relays")
+        return Sessions(store=store, relays=relays, make_turn=self.turn, settings=self._config.session)
 
     def turn(self, taken: TakenTurn, session: Ref, watchers: tuple[Address, ...]) -> Actor:
         """One turn on one of the lanes."""
@@ -105,7 +87,7 @@ class Composition:
             taken,
             session=session,
             store=self._at("/store"),
-            lanes={entry.name: self._at(f"/lanes/{entry.name}") for entry in self._lanes},
+            lanes={lane.name: lane.ref for lane in self._live_lanes()},
             watchers=watchers,
             settings=self._config.turn,
         )
@@ -118,14 +100,7 @@ class Composition:
             sessions=self._at("/sessions"),
             relays=self._at("/relays"),
             daemon=self._daemon,
-            facts=Facts(
-                version=version("turnkeep"),
-                boot_id=self._boot_id,
-                pid=os.getpid(),
-                data_dir=str(self._config.data_path),
-                started_at=self._started_at,
-                started=self._started,
-            ),
+            facts=self._facts,
             url=lambda: self._listener.url,
         )
         return Admin(edges=edges, settings=self._config.admin)
@@ -136,10 +111,7 @@ class Composition:
             system=self._system,
             store=self._at("/store"),
             sessions=self._at("/sessions"),
-            lanes=tuple(
-                LaneRef(name=entry.name, ref=self._at(f"/lanes/{entry.name}"), model=entry.model)
-                for entry in self._lanes
-            ),
+            lanes=self._live_lanes(),
             relay_endpoint=RelayEndpoint(
                 system=self._system,
                 store=self._at("/store"),
@@ -159,6 +131,11 @@ class Composition:
         )
         return Front(edges, self._listener)
 
+    def _live_lanes(self) -> tuple[LaneRef, ...]:
+        """Those that are not quarantined."""
+        found = ((entry, self._system.find(f"/lanes/{entry.name}")) for entry in self._lanes)
+        return tuple(LaneRef(name=entry.name, ref=ref, model=entry.model) for entry, ref in found if ref)
+
     def _at(self, path: str) -> Ref:
         ref = self._system.find(path)
         assert ref is not None, f"nothing is at {path}"
@@ -167,5 +144,5 @@ class Composition:
 
 def compose(system: System, config: Config, database: Database, daemon: Address) -> Ref:
     """Start the tree and return its root; whoever wants to know whether it runs asks ``root.started``."""
-    composition = Composition(system, config, database, daemon)
-    return system.spawn("/", lambda: Supervisor(composition.children()))
+    children = Composition(system, config, database, daemon).children()
+    return system.spawn("/", lambda: Supervisor(children))

@@ -1,5 +1,6 @@
 """What admin requests reach, and what each is carried out with."""
 
+import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -22,6 +23,18 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Unix seconds, for people."""
     started: float
     """Monotonic seconds, for the uptime."""
+
+    @classmethod
+    def of(cls, system: System, version: str, data_dir: str) -> "Facts":
+        """Return the facts of this process, which begins now."""
+        return cls(
+            version=version,
+            boot_id=system.new_id(),
+            pid=os.getpid(),
+            data_dir=data_dir,
+            started_at=system.clock.wall(),
+            started=system.clock.monotonic(),
+        )
 
 
 class Edges(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,10 @@ from actors.runtime import Actor
 from transports.backends.echo import EchoLane
 from transports.backends.settings import LaneKind, LaneSettings
 
-__all__ = ["LaneKind", "LaneSettings", "lane"]
+__all__ = ["ECHO", "LaneKind", "LaneSettings", "lane"]
+
+ECHO = LaneSettings(name="echo", kind=LaneKind.ECHO)
+"""The lane of an installation without a model."""
 
 
 def lane(settings: LaneSettings) -> Callable[[], Actor]:
