@@ -102,7 +102,17 @@ class DescribeLink(ControlRequest[LinkInfo], frozen=True, kw_only=True):
     """What the link is."""
 
 
+class CatchUp(ControlRequest[None], frozen=True, kw_only=True):
+    """Answer as soon as what the socket said before has been handled."""
+
+
 # To itself
+
+
+class InterruptPassedOn(ControlMessage, frozen=True, kw_only=True):
+    """The session of an interrupt was looked for, and told if there is one."""
+
+    session_key: str
 
 
 class RequestTimedOut(ControlMessage, frozen=True, kw_only=True):

@@ -62,8 +62,8 @@ class PeerRevoked(ControlMessage, frozen=True, kw_only=True):
     peer: str
 
 
-class InterruptSession(ControlMessage, frozen=True, kw_only=True):
-    """A peer wants the turn of exactly that session stopped."""
+class InterruptSession(ControlRequest[None], frozen=True, kw_only=True):
+    """A peer wants the turn of exactly that session stopped. Answered when it has been told."""
 
     peer: str
     session_key: str
@@ -121,6 +121,7 @@ class BindingsRead(ControlMessage, frozen=True, kw_only=True):
 
     bindings: tuple[Binding, ...]
     request: InterruptSession
+    reply: Any
 
 
 class PeerRead(ControlMessage, frozen=True, kw_only=True):

@@ -6,14 +6,16 @@ import structlog
 
 from actors.exceptions import RuntimeFault
 from actors.messages.base import Message
-from actors.messages.lifecycle import DownReason
+from actors.messages.lifecycle import DeadLetterReason, DownReason
 from actors.messages.link import (
     ActionPerformed,
+    CatchUp,
     CloseLink,
     CloseWire,
     DescribeLink,
     HandshakeTimedOut,
     InterruptAsked,
+    InterruptPassedOn,
     LinkState,
     PlatformDescribed,
     SendAction,
@@ -29,6 +31,8 @@ from actors.runtime import DEFERRED, Actor, Address, Ref, Reply
 log = structlog.get_logger("turnkeep.relay")
 
 GOING_DOWN = 1012
+INTERRUPTS_MAX = 64
+"""Sessions that one link may have looked for at once."""
 
 
 class Link(Actor):
@@ -57,6 +61,8 @@ class Link(Actor):
         # Who waits for the link's end.
         self._closers: list[Reply[None]] = []
         self._requests = 0
+        # Keys of the sessions that are being looked for to be interrupted.
+        self._interrupting: set[str] = set()
 
     async def on_start(self) -> None:
         """Give the handshake its time."""
@@ -71,11 +77,12 @@ class Link(Actor):
                 return self._close(message)
             case DescribeLink():
                 return self._describe()
-            case InterruptAsked(session_key=session_key, chat_id=chat_id):
-                self._tell(
-                    self._relays,
-                    InterruptSession(peer=self._state.peer.name, session_key=session_key, chat_id=chat_id),
-                )
+            case CatchUp():
+                return None
+            case InterruptAsked():
+                self._pass_on(message)
+            case InterruptPassedOn(session_key=session_key):
+                self._interrupting.discard(session_key)
             case _:
                 self._decide(message)
         return None
@@ -178,6 +185,22 @@ class Link(Actor):
             self._relays.ask(request, self.ctx.within(self._settings.outbound_s)),
             lambda result: ActionPerformed(request_id=effect.request_id, result=result),
             lambda error: ActionPerformed(request_id=effect.request_id, result=results.of_error(error)),
+        )
+
+    def _pass_on(self, message: InterruptAsked) -> None:
+        """Let a session be interrupted; one that is being looked for already hears of it once."""
+        key = message.session_key
+        if key in self._interrupting:
+            return
+        if len(self._interrupting) >= INTERRUPTS_MAX:
+            self.ctx.system.dead_letters.add(self.ctx.path, "InterruptAsked", DeadLetterReason.REFUSED)
+            return
+        self._interrupting.add(key)
+        request = InterruptSession(peer=self._state.peer.name, session_key=key, chat_id=message.chat_id)
+        self.ctx.pipe(
+            self._relays.ask(request, self.ctx.within(self._settings.store_s)),
+            lambda _: InterruptPassedOn(session_key=key),
+            lambda error: InterruptPassedOn(session_key=key),
         )
 
     def _tell(self, receiver: Address, message: Message) -> None:

@@ -92,7 +92,7 @@ class Relays(Actor):
             case PlatformsKnown(descriptors=descriptors):
                 self._descriptors.update({descriptor.platform: descriptor for descriptor in descriptors})
             case InterruptSession():
-                self._find_session(message)
+                return self._find_session(message)
             case BindingsRead():
                 self._interrupt(message)
             case PeersRead():
@@ -190,16 +190,20 @@ class Relays(Actor):
 
     # Interrupts
 
-    def _find_session(self, message: InterruptSession) -> None:
+    def _find_session(self, message: InterruptSession) -> Any:
+        reply = self.ctx.defer()
         self.ctx.pipe(
             self._store.ask(
                 FindBindings(peer=message.peer, session_key=message.session_key), self._store_budget()
             ),
-            lambda bindings: BindingsRead(bindings=bindings, request=message),
-            lambda error: BindingsRead(bindings=(), request=message),
+            lambda bindings: BindingsRead(bindings=bindings, request=message, reply=reply),
+            lambda error: BindingsRead(bindings=(), request=message, reply=reply),
         )
+        return DEFERRED
 
     def _interrupt(self, message: BindingsRead) -> None:
+        if message.reply is not None:
+            message.reply.set(None)
         peer, bindings = message.request.peer, message.bindings
         if len(bindings) != 1:
             # Exactly that session's turn: with several under the key it is none of them.

@@ -10,7 +10,7 @@ import structlog
 
 from actors.exceptions import ActorStopped, Forbidden, RuntimeFault, TurnkeepError, Unavailable
 from actors.messages.base import ControlMessage, Message
-from actors.messages.link import CloseWire, WireClosed, WriteOutbound, Written
+from actors.messages.link import CatchUp, CloseWire, WireClosed, WriteOutbound, Written
 from actors.messages.relay import OpenLink
 from actors.messages.rows import PeerRole, PeerRow
 from actors.relay.settings import RelaySettings
@@ -36,6 +36,12 @@ Work = asyncio.Task[None]
 
 BATCH_BYTES = 1 << 16
 """Frames that queue up go together in one message of about that size."""
+
+PIECE = 1 << 16
+"""A longer message is cut into lines by pieces of that size, so that nobody else waits for the whole."""
+
+BURST = 64
+"""Lines that are read without a pause."""
 
 WRONG = 4400
 REFUSED = 4401
@@ -83,6 +89,9 @@ class Connection:
         self._role: PeerRole | None = None
         # The code with which the peer, or the network, has ended the socket.
         self._code = NO_CLOSE
+        # Lines that were read, and those that were rejected.
+        self._lines = 0
+        self._rejected = 0
 
     async def run(self) -> None:
         """Read and write until either ends, tell the link, and see through what was taken in."""
@@ -130,6 +139,7 @@ class Connection:
             async with asyncio.timeout(self._settings.first_frame_s) as first:
                 async for lines in self._messages():
                     for line in lines:
+                        await self._pace()
                         frame = self._frame(line)
                         if frame is None:
                             continue
@@ -154,13 +164,31 @@ class Connection:
             if message["type"] == "websocket.disconnect":
                 self._code = message.get("code") or NO_CLOSE
                 return
-            data = message.get("text")
-            try:
-                yield splitter.feed(data if data is not None else message.get("bytes") or b"")
-            except LineTooLong as error:
-                yield error.lines
-                self._close(TOO_BIG, "line too long")
-                return
+            text = message.get("text")
+            data = text if text is not None else message.get("bytes") or b""
+            for start in range(0, len(data), PIECE):
+                try:
+                    yield splitter.feed(data[start : start + PIECE])
+                except LineTooLong as error:
+                    yield error.lines
+                    self._close(TOO_BIG, "line too long")
+                    return
+
+    async def _pace(self) -> None:
+        """Let the others have their turn now and then, and the link catch up: a flood must not pile up there."""
+        self._lines += 1
+        if self._lines % BURST:
+            return
+        if self._link is None:
+            await asyncio.sleep(0)
+            return
+        try:
+            await self._link.ask(CatchUp(), Budget.of(self._system.clock, self._settings.stall_s))
+        except ActorStopped:
+            # Its end is on the way to the wire.
+            await asyncio.sleep(0)
+        except RuntimeFault:
+            self._close(OUR_FAULT, "overloaded")
 
     def _frame(self, line: bytes) -> Frame | None:
         """Return what the line says if it is something that this side serves; count and skip anything else."""
@@ -170,16 +198,28 @@ class Connection:
                 self._counts["unknown"] += 1
                 return None
             case Rejected():
-                self._counts["rejected"] += 1
-                log.warning("relay.frame_skipped", peer=self._peer.name, type=frame.type, reason=frame.reason)
-                if frame.fatal:
-                    self._close(WRONG, frame.reason)
+                self._reject(frame)
                 return None
         if self._role is not None and not isinstance(frame, ROLE_FRAMES[self._role]):
             self._counts["out_of_role"] += 1
             return None
         self._counts["frames"] += 1
         return frame
+
+    def _reject(self, frame: Rejected) -> None:
+        self._counts["rejected"] += 1
+        self._rejected += 1
+        # Each power of two: what a peer gets wrong again and again must not fill the disk.
+        if self._rejected & (self._rejected - 1) == 0:
+            log.warning(
+                "relay.frame_skipped",
+                peer=self._peer.name,
+                type=frame.type,
+                reason=frame.reason,
+                so_far=self._rejected,
+            )
+        if frame.fatal:
+            self._close(WRONG, frame.reason)
 
     async def _introduce(self, frame: Frame) -> bool:
         """Open the link if this frame shows the peer's role. False if it does not, or the link was refused."""

@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+import threading
 import time
 
 import pytest
 import websockets
+from structlog.testing import capture_logs
 
 from actors.exceptions import StoreUnavailable
 from actors.messages.link import SendAction
@@ -14,6 +16,7 @@ from actors.messages.rows import DeliveryState, NewDelivery, PeerRole, Route
 from actors.messages.secret import Secret
 from actors.messages.session import InboxReady, StopTurn
 from actors.messages.store import (
+    FindBindings,
     ListDeliveries,
     ListSessions,
     PutDelivery,
@@ -175,6 +178,50 @@ async def test_a_frame_in_pieces_binary_or_among_junk_is_served(bench):
     await peer.send_text(line[20:].encode())
     await peer.frames("inbound_ack")
     assert bench.endpoint.counts["rejected"] == 2 and bench.endpoint.counts["unknown"] == 1
+
+
+async def test_rly_21_a_flood_of_lines_lets_others_have_their_turn_and_does_not_fill_the_log(bench):
+    peer = await bench.connector()
+    passes = 0
+
+    def count() -> None:
+        nonlocal passes
+        passes += bench.endpoint.counts["rejected"] < 6400
+        bench.system.loop.call_soon(count)
+
+    with capture_logs() as logs:
+        await peer.send_text("x\n" * 6400)
+        await until(lambda: bench.endpoint.counts["rejected"] > 0)
+        count()
+        await until(lambda: bench.endpoint.counts["rejected"] == 6400)
+    assert passes > 50
+    skipped = [entry["so_far"] for entry in logs if entry["event"] == "relay.frame_skipped"]
+    assert skipped == [1 << n for n in range(13)]
+
+
+async def test_rly_21_a_flood_of_interrupts_piles_up_nowhere(bench, monkeypatch):
+    peer = await bench.connector()
+    gate = threading.Event()
+    functions = bench.store._cell.behaviour._functions
+    find = functions[FindBindings]
+    asked = []
+
+    def held(connection, request):
+        asked.append(request.session_key)
+        gate.wait(10)
+        return find(connection, request)
+
+    monkeypatch.setitem(functions, FindBindings, held)
+    interrupts = [{"type": "interrupt_inbound", "session_key": f"k{n % 500}"} for n in range(5000)]
+    await peer.send(*interrupts, {"type": "no_such_frame"})
+    try:
+        # All of it is read while nothing comes of any.
+        await until(lambda: bench.endpoint.counts["unknown"] == 1)
+    finally:
+        gate.set()
+    await until(lambda: any(one.kind == "relay.interrupt_ignored" for one in bench.events))
+    await bench.ask(bench.store, SessionsWithMail())
+    assert sorted(asked) == sorted(f"k{n}" for n in range(64))
 
 
 async def test_a_line_beyond_a_mebibyte_is_closed_with_1009(bench):
