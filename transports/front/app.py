@@ -21,6 +21,7 @@ from transports.front.errors import RETRY_AFTER, SHOULD_NOT_RETRY, ApiError, dra
 from transports.front.guard import Guard
 from transports.front.readiness import Readiness
 from transports.front.session_header import SHOWN
+from transports.web.page import HEADERS, status_page
 
 encode = msgspec.json.Encoder().encode
 
@@ -34,6 +35,7 @@ def build_app(edges: Edges) -> Guard:
     routes = Routes(edges)
     app = Starlette(
         routes=[
+            Route("/", routes.page, methods=["GET"]),
             Route("/livez", routes.livez, methods=["GET"]),
             Route("/readyz", routes.readyz, methods=["GET"]),
             Route("/v1/models", routes.models, methods=["GET"]),
@@ -77,6 +79,10 @@ class Routes:
         self._edges = edges
         self._readiness = Readiness(edges)
         self._created = int(time.time())
+
+    async def page(self, request: Request) -> Response:
+        """Show people what runs here."""
+        return Response(status_page(), media_type="text/html", headers=HEADERS)
 
     async def livez(self, request: Request) -> Response:
         """Answer: the process serves. Touches nothing (API-22)."""
