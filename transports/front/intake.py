@@ -1,5 +1,6 @@
 """Admission: a request's message is kept, with its chat, session and receipt, before anything is sent."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -7,13 +8,13 @@ import msgspec
 import structlog
 
 from actors.exceptions import MailboxFull, RuntimeFault, TurnkeepError
-from actors.messages.rows import Origin
-from actors.messages.session import StopTurn
+from actors.messages.rows import Origin, TurnRow
+from actors.messages.session import InboxReady, StopTurn
 from actors.messages.store import AcceptMessage, FindBindings, GetTurn, RotateChat
-from actors.runtime import Budget
+from actors.runtime import Budget, Reply
 from transports.front.completion_request import CompletionRequest
 from transports.front.edges import Edges
-from transports.front.errors import outcome_unknown
+from transports.front.errors import ApiError, outcome_unknown
 from transports.front.watch import Watch
 
 log = structlog.get_logger("turnkeep.front")
@@ -76,7 +77,12 @@ class Intake:
             turn = await self._edges.store.ask(GetTurn(turn_id=message.turn_id), left)
             return turn.session_id if turn is not None else None
 
-        session_id = await self._write(message, look, budget)
+        try:
+            session_id = await self._write(message, look, budget)
+        except (ApiError, asyncio.CancelledError):
+            # Nobody can say, or nobody is left to be told: the front's server has ended.
+            self._follow_up(message)
+            raise
         assert message.turn_id is not None
         return Watch(self._edges, session_id=session_id, inbox_id=message.inbox_id, turn_id=message.turn_id)
 
@@ -111,6 +117,32 @@ class Intake:
     async def _bound(self, chat: Chat, budget: Budget) -> tuple[str, ...]:
         question = FindBindings(peer=chat.peer, session_key=chat.token)
         return tuple(binding.session_id for binding in await self._edges.store.ask(question, budget))
+
+    def _follow_up(self, message: AcceptMessage) -> None:
+        """
+        See to a message that nobody waits for and that may be kept all the same.
+
+        Unseen by its session it would wait until somebody writes to its chat again, and be turned for nobody then.
+        """
+        # The store serves in order: what it had begun is done before it reads.
+        asked = self._edges.store.ask(
+            GetTurn(turn_id=message.turn_id), self._edges.within(self._edges.settings.request_s)
+        )
+
+        def tell(answered: Reply[TurnRow | None]) -> None:
+            try:
+                turn = answered.result()
+                if turn is None:
+                    return
+                self._edges.sessions.tell(
+                    InboxReady(session_id=turn.session_id)
+                    if message.detached
+                    else StopTurn(session_id=turn.session_id, inbox_id=message.inbox_id, by="client_gone")
+                )
+            except TurnkeepError as error:
+                log.warning("front.not_followed_up", turn_id=message.turn_id, error=type(error).__name__)
+
+        asked.on_done(tell)
 
     async def _write(
         self, write: Any, look: Callable[[Budget], Awaitable[str | None]], budget: Budget

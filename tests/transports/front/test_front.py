@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import socket
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from actors.exceptions import StartFailed
 from actors.messages.front import FrontInfo, StopAdmission
 from actors.messages.lifecycle import Resume, Status, Stop, StopStatus, Suspend
 from actors.messages.rows import TurnState
-from actors.messages.session import AttachWatcher, DetachWatcher, StopTurn, TurnOutcome
+from actors.messages.session import AttachWatcher, DetachWatcher, InboxReady, StopTurn, TurnOutcome
 from actors.messages.store import AcceptMessage, FindBindings, ListSessions, ListTurns
 from tests.harness import until
 from tests.transports.front.box import HEADERS, FrontBox
@@ -183,6 +184,38 @@ async def test_an_admission_whose_answer_was_lost_is_found_again(tmp_path: Path)
         assert (attached.session_id, attached.inbox_id) == (turn.session_id, turn.inbox_id)
         one.close()
         await until(lambda: box.told(StopTurn))
+
+
+@pytest.mark.parametrize("detached", [False, True])
+@pytest.mark.parametrize("lost", ["answer", "front"])
+async def test_a_message_that_is_kept_when_nobody_waits_any_more_is_seen_to(
+    tmp_path: Path, lost: str, detached: bool
+) -> None:
+    async with FrontBox(tmp_path, store_s=0.2 if lost == "answer" else 10.0) as box:
+        functions = box.at("/store")._cell.behaviour._functions
+        accept, entered, gate = functions[AcceptMessage], threading.Event(), threading.Event()
+
+        def hold(connection: Any, request: Any) -> Any:
+            entered.set()
+            gate.wait(10)
+            return accept(connection, request)
+
+        functions[AcceptMessage] = hold
+        one = await box.connect()
+        body = json.dumps(SAID).encode()
+        one.begin(Content_Length=len(body), X_Turnkeep_Detach=int(detached))
+        one.writer.write(body)
+        await until(entered.is_set)
+        if lost == "answer":
+            assert (await one.answer())[2]["error"]["code"] == "outcome_unknown"
+        else:
+            box.at("/front")._cell.kill()
+            assert await one.reader.read() == b""
+        gate.set()
+        (told,) = await until(lambda: box.told(InboxReady if detached else StopTurn))
+        (turn,) = await box.ask("/store", ListTurns())
+        assert told.session_id == turn.session_id
+        assert detached or (told.inbox_id, told.by) == (turn.inbox_id, "client_gone")
 
 
 def _die() -> None:
