@@ -22,7 +22,7 @@ from typing import Any, TextIO
 import structlog
 
 from actors.exceptions import ConfigError, DataDirLocked, RuntimeFault, SchemaTooNew, StartFailed, StoreFault
-from actors.messages.admin import ShutdownAsked
+from actors.messages.admin import DrainAsked, ShutdownAsked
 from actors.messages.base import ControlRequest
 from actors.messages.front import FrontInfo, StopAdmission
 from actors.messages.lifecycle import Down, StopStatus
@@ -130,6 +130,10 @@ async def _serve(config: Config, ready_file: Path | None) -> int:
             raise
         with _announced(config, info.url, ready_file):
             message = await calls.receive()
+            while isinstance(message, DrainAsked):
+                log.info("daemon.draining", asked_by=message.by)
+                await _drain(system, config, Budget.of(system.clock, config.shutdown.budget_s))
+                message = await calls.receive()
             if isinstance(message, Down):
                 return _complain(f"the root supervisor ended: {message.error or message.reason}", FAILED)
             log.info("daemon.stopping", asked_by=getattr(message, "by", None))
@@ -145,9 +149,8 @@ def _at(system: System, path: str) -> Ref:
     return ref
 
 
-async def _stop(system: System, root: Ref, config: Config) -> int:
-    """Stop admission, drain, stop the tree: one budget for all (ADM-12)."""
-    budget = Budget.of(system.clock, config.shutdown.budget_s)
+async def _drain(system: System, config: Config, budget: Budget) -> None:
+    """Stop admission, let running turns have their share, close the links."""
     share = config.shutdown.drain_share
     steps: tuple[tuple[str, ControlRequest[Any], Budget], ...] = (
         ("/front", StopAdmission(), budget),
@@ -161,6 +164,12 @@ async def _stop(system: System, root: Ref, config: Config) -> int:
                 await ref.ask(message, left)
             except RuntimeFault as fault:
                 log.warning("daemon.drain_failed", path=path, error=str(fault))
+
+
+async def _stop(system: System, root: Ref, config: Config) -> int:
+    """Drain, then stop the tree: one budget for all (ADM-12)."""
+    budget = Budget.of(system.clock, config.shutdown.budget_s)
+    await _drain(system, config, budget)
     status = await system.stop(root, budget)
     if status is StopStatus.STILL_ALIVE or system.overran:
         held_by = ", ".join(dict.fromkeys(system.overran)) or root.path

@@ -4,7 +4,7 @@ from typing import TypeVar
 
 from actors.admin.edges import Call, Verb
 from actors.exceptions import TurnkeepError
-from actors.messages.admin import AdminRequest, Answer, ShowSystem, ShutDown, ShutdownAsked
+from actors.messages.admin import AdminRequest, Answer, Drain, DrainAsked, ShowSystem, ShutDown, ShutdownAsked
 from actors.messages.relay import ListLinks
 from actors.messages.session import LiveSessions
 from actors.messages.store import StoreInfo
@@ -41,6 +41,12 @@ async def show_system(request: ShowSystem, call: Call) -> Answer:
     }
 
 
+async def drain(request: Drain, call: Call) -> Answer:
+    """Pass the wish on to whoever runs the daemon."""
+    call.edges.daemon.tell(DrainAsked(by=call.caller.name))
+    return {"draining": True}
+
+
 async def shut_down(request: ShutDown, call: Call) -> Answer:
     """Pass the wish on to whoever runs the daemon."""
     call.edges.daemon.tell(ShutdownAsked(by=call.caller.name))
@@ -54,4 +60,4 @@ async def _glance(reply: Reply[T]) -> T | None:
         return None
 
 
-SYSTEM_VERBS: dict[type[AdminRequest], Verb] = {ShowSystem: show_system, ShutDown: shut_down}
+SYSTEM_VERBS: dict[type[AdminRequest], Verb] = {ShowSystem: show_system, Drain: drain, ShutDown: shut_down}

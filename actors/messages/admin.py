@@ -275,6 +275,13 @@ class ShowSystem(AdminRequest, frozen=True, kw_only=True, tag="system.info"):
     """What runs, since when, where, and how much of everything."""
 
 
+class Drain(AdminRequest, frozen=True, kw_only=True, tag="system.drain"):
+    """Take no new turn, let the running ones end, close the links; stay up to be looked at."""
+
+    scope = KeyScope.ADMIN
+    changes = True
+
+
 class ShutDown(AdminRequest, frozen=True, kw_only=True, tag="system.shutdown"):
     """End the daemon in order."""
 
@@ -299,6 +306,12 @@ class Perform(Request[Answer], frozen=True, kw_only=True):
     request: AdminRequest
     caller: KeyRow
     watcher: Any
+
+
+class DrainAsked(ControlMessage, frozen=True, kw_only=True):
+    """An operator wants the daemon to drain and stay. Told to whoever runs it."""
+
+    by: str
 
 
 class ShutdownAsked(ControlMessage, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ import pytest
 
 from tests.daemon import Daemon
 from tests.fakes.backend_script import Finish, Hold, Silence, Text
+from tests.terminal import admin_call
 
 
 def lane(backend, rest=""):
@@ -84,3 +85,17 @@ async def test_a_port_in_use_is_named_with_what_to_do(tmp_path):
         told = rf"(?s)ended with 1 .*port {daemon.port_in_use} is in use by another program"
         with pytest.raises(RuntimeError, match=told):
             await second.start()
+
+
+async def test_an_operator_drains_it_and_it_stays_up_to_be_looked_at(tmp_path, backend, client):
+    async with Daemon(tmp_path / "data", config=lane(backend)) as daemon:
+        await admin_call(daemon, "system.drain")
+        while True:
+            async with client.get(f"{daemon.url}/readyz") as ready:
+                if ready.status == 503:
+                    break
+        response = await ask(client, daemon)
+        assert response.status == 503
+        assert (await admin_call(daemon, "system.info"))["pid"] == daemon.pid
+        await admin_call(daemon, "system.shutdown")
+        assert await daemon.ended() == 0

@@ -23,6 +23,7 @@ VERBS = {
     "deliveries": Entry("relays", "List deliveries, the newest first, without their texts."),
     "peers": Entry("peers", "Relay peers: add, list, rotate, revoke."),
     "keys": Entry("keys", "Keys for the API and the admin socket: add, list, revoke."),
+    "drain": Entry("system", "Take no new turn and let the running ones end; the daemon stays up."),
     "shutdown": Entry("system", "End the daemon in order."),
 }
 

@@ -1,4 +1,4 @@
-"""status and shutdown: the daemon as a whole."""
+"""status, drain and shutdown: the daemon as a whole."""
 
 import typer
 
@@ -33,6 +33,16 @@ async def status(desk: Desk) -> None:
             "rows": ", ".join(f"{table} {n}" for table, n in store.get("rows", {}).items()),
         }
     )
+
+
+@verb(app, "drain")
+async def drain(desk: Desk) -> None:
+    """Take no new turn and let the running ones end; the daemon stays up."""
+    result = await desk.call("system.drain")
+    if desk.as_json:
+        show_json(result)
+        return
+    print("turnkeepd is draining; end it with: turnkeepctl shutdown")
 
 
 @verb(app, "shutdown")

@@ -53,7 +53,7 @@ async def test_tree(desk, json_desk, capsys):
     out = await shown(capsys, actors.tree(desk))
     assert out.startswith("/  supervisor, running\n├─ admin  admin, running\n")
     assert "├─ lanes  supervisor, running\n│  └─ fake  lane, running\n" in out
-    assert "└─ store  store, running" in out
+    assert "├─ store  store, running\n└─ sweeper  sweeper, running\n" in out
     assert (await result(capsys, actors.tree(json_desk)))["tree"][0]["path"] == "/"
 
 
