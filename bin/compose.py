@@ -37,6 +37,7 @@ class Composition:
         self._config = config
         self._database = database
         self._daemon = daemon
+        self._refs: dict[str, Ref] = {}
         self._lanes = config.lane or (ECHO,)
         # Outlives the front's restarts: a server that comes back while the daemon stops must not take turns again.
         self._admission = Admission()
@@ -137,9 +138,12 @@ class Composition:
         return tuple(LaneRef(name=entry.name, ref=ref, model=entry.model) for entry, ref in found if ref)
 
     def _at(self, path: str) -> Ref:
-        ref = self._system.find(path)
-        assert ref is not None, f"nothing is at {path}"
-        return ref
+        # Remembered, as one that is quarantined is not to be found any more: those who need it come back without it.
+        if path not in self._refs:
+            ref = self._system.find(path)
+            assert ref is not None, f"nothing is at {path}"
+            self._refs[path] = ref
+        return self._refs[path]
 
 
 def compose(system: System, config: Config, database: Database, daemon: Address) -> Ref:

@@ -254,6 +254,9 @@ class Cell(pykka.Actor):
         self.incarnation += 1
         self.since = self.system.clock.monotonic()
         self.end = None
+        # The ends of the last incarnation's children, and of what it watched: the next has none of them, and may give
+        # their names to its own.
+        self.mailbox.drop(Down)
         self.system.publish("actor.restarted", self.path, {"incarnation": self.incarnation})
         self._start_actor_loop()
 

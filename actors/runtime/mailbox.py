@@ -65,6 +65,13 @@ class Mailbox:
         puts = [lane[0][1] for lane in (self.control, self.ordinary) if lane]
         return min(puts, default=None)
 
+    def drop(self, kind: type) -> None:
+        """Take what is of one kind out of the control lane, unseen."""
+        # From the end, one by one: another thread may append meanwhile.
+        for place in range(len(self.control) - 1, -1, -1):
+            if isinstance(self.control[place][0], kind):
+                del self.control[place]
+
     def drain(self) -> list[Envelope]:
         """Take everything, control first."""
         taken: list[Envelope] = []

@@ -48,6 +48,27 @@ async def test_a_restart_keeps_the_ref_and_the_mailbox(system, within):  # noqa:
     assert words == (1, ["kept"])
 
 
+@pytest.mark.parametrize("end", ["crash", "stop", "kill"])
+async def test_the_next_incarnation_hears_nothing_of_the_children_of_the_last(system, within, end):  # noqa: F811
+    await start(system, within, ChildSpec(name="a", factory=Scribe))
+    ref = system.find("/a")
+    watched = system.spawn("/watched", Scribe)
+
+    def prepare(scribe):
+        scribe.ctx.spawn("child", Scribe)
+        watched.watch(scribe.ctx.ref)
+
+    await ref.ask(Do(work=prepare), within(1))
+    if end == "crash":
+        await crash(ref, within)
+    elif end == "stop":
+        await system.stop(ref, within(1))
+    else:
+        ref._cell.kill()
+    words = await ref.ask(Do(work=lambda a: (a.ctx.incarnation, list(a.words))), within(1))
+    assert words == (1, [])
+
+
 async def test_a_crash_leaves_siblings_alone(system, within):  # noqa: F811
     await start(system, within, ChildSpec(name="a", factory=Scribe), ChildSpec(name="b", factory=Scribe))
     sibling = system.find("/b")
