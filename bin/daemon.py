@@ -14,10 +14,11 @@ import os
 import shlex
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 import structlog
 
@@ -32,10 +33,11 @@ from actors.runtime import Budget, Failpoints, Port, Ref, System, Watchdog
 from bin.compose import compose
 from bin.config import Config, Loaded, LogSettings, default_data_dir, describe, load
 from bin.first_run import ADMIN, API, ensure_credentials
-from storage import open_database
+from storage import Database, open_database
 
 FAILED, USAGE, LOCKED, TOO_NEW, NO_STORE = 1, 2, 10, 11, 12
 START_SECONDS = 60.0
+CLOSE_SECONDS = 1.0
 SWITCH_SECONDS = 0.0005
 
 log = structlog.get_logger("turnkeep.daemon")
@@ -56,7 +58,17 @@ def main(arguments: list[str] | None = None) -> None:
             print(f"{key} = {value}  # {source}")
         return
     _log_to_stderr(loaded.config.log)
-    sys.exit(_run(loaded, options.ready_file))
+    _leave(_run(loaded, options.ready_file))
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process, also if a thread hangs in a disk that does not answer: joining it would take for ever."""
+    if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -126,7 +138,7 @@ async def _serve(config: Config, ready_file: Path | None) -> int:
             info = await _at(system, "/front").ask(FrontInfo(), Budget.of(system.clock, START_SECONDS))
         except BaseException:
             await system.stop(root, Budget.of(system.clock, config.shutdown.budget_s))
-            database.close()
+            await _close(database)
             raise
         with _announced(config, info.url, ready_file):
             message = await calls.receive()
@@ -138,6 +150,7 @@ async def _serve(config: Config, ready_file: Path | None) -> int:
                 return _complain(f"the root supervisor ended: {message.error or message.reason}", FAILED)
             log.info("daemon.stopping", asked_by=getattr(message, "by", None))
             code = await _stop(system, root, config)
+            await _close(database)
             watchdog.stop()
             return code
 
@@ -175,6 +188,14 @@ async def _stop(system: System, root: Ref, config: Config) -> int:
         held_by = ", ".join(dict.fromkeys(system.overran)) or root.path
         return _complain(f"the shutdown ran out of its budget; it was held by {held_by}", FAILED)
     return 0
+
+
+async def _close(database: Database) -> None:
+    """Close what a store that was killed has left behind; does nothing after an ordered stop."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await database.disconnect()
+    database.close()
 
 
 @contextlib.contextmanager

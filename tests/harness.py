@@ -44,13 +44,14 @@ class Harness:
     async def stop(self) -> None:
         """Stop the tree in order."""
         await self.system.stop(self.root, self.within())
+        # A store that a test has killed leaves its connection behind.
+        await self.database.disconnect()
         self.database.close()
 
     async def crash(self) -> None:
         """End the tree at once, as a kill of the process would, but for what SQLite's thread has begun."""
-        connection = self.at("/store")._cell.behaviour._connection  # type: ignore[attr-defined]
         self.root._cell.kill()
-        await connection.close()
+        await self.database.disconnect()
         self.database.close()
 
     async def __aenter__(self) -> "Harness":

@@ -96,6 +96,8 @@ class FrontBox:
         for client in self._clients:
             client.close()
         await self.system.stop(self.root, self.within())
+        # A store that a test has killed leaves its connection behind.
+        await self.database.disconnect()
         self.database.close()
 
     async def connect(self) -> "Raw":
