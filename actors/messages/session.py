@@ -71,6 +71,8 @@ class Passivate(ControlRequest[bool], frozen=True, kw_only=True):
 
     session_id: str
     seen: int
+    session: Any
+    """The ref of the one that asks: another may bear the same id by now."""
 
 
 class Interrupt(ControlMessage, frozen=True, kw_only=True):
@@ -82,14 +84,27 @@ class HoldTurns(ControlMessage, frozen=True, kw_only=True):
 
 
 class RecoveryRead(ControlMessage, frozen=True, kw_only=True):
-    """The turns that a crashed session left behind."""
+    """What settles the turns that a lost session left behind; None if the store could not say."""
 
     session_id: str
-    writes: tuple[Any, ...]
+    writes: tuple[Any, ...] | None
+
+
+class RecoveryStored(ControlMessage, frozen=True, kw_only=True):
+    """The writes that settle them are durable; None if it is not sure of all."""
+
+    session_id: str
+    writes: tuple[Any, ...] | None
 
 
 class RecoverAgain(ControlMessage, frozen=True, kw_only=True):
-    """The store could not say what a crashed session left behind: ask again."""
+    """The wait before another look at what a lost session left behind is over."""
+
+    session_id: str
+
+
+class Recovered(ControlMessage, frozen=True, kw_only=True):
+    """What a lost session left behind is settled, and the wait before its return is over."""
 
     session_id: str
 

@@ -2,15 +2,18 @@
 /sessions: addresses sessions by id, so that nobody holds the ref of one that may leave.
 
 The first message activates a session. One that wants to leave proves that it has handled all that was forwarded to it;
-what arrives after the grant waits here until it is gone, and then activates it again.
+what arrives after the grant waits here until it is gone, and then activates it again. The same holds for one that is
+lost, until the turn that it left behind is settled: who came earlier would take that for a turn that nobody has begun.
 """
 
+import contextlib
 from typing import Any
 
 import structlog
 
 from actors.backoff import Backoff
-from actors.messages.lifecycle import ABNORMAL, Down
+from actors.exceptions import ActorStopped, MailboxFull, Refusal, TurnkeepError
+from actors.messages.lifecycle import Down, DownReason
 from actors.messages.relay import DeliveryReady
 from actors.messages.session import (
     AttachWatcher,
@@ -24,7 +27,9 @@ from actors.messages.session import (
     LiveSessions,
     Passivate,
     RecoverAgain,
+    Recovered,
     RecoveryRead,
+    RecoveryStored,
     StopTurn,
 )
 from actors.messages.store import EndTurn, SessionsWithMail, Unfinished
@@ -54,10 +59,10 @@ class Sessions(Actor):
         self._backoff = Backoff(settings.retry_base_s, settings.retry_cap_s)
         # Messages forwarded to the living incarnation of each session.
         self._forwarded: dict[str, int] = {}
-        # Sessions that were granted to leave, with what came since.
-        self._leaving: dict[str, list[Any]] = {}
-        # Crashes in a row, of sessions that have not come to rest since.
-        self._crashes: dict[str, int] = {}
+        # Sessions that were granted to leave, that end or that are being recovered, with what came since.
+        self._waiting: dict[str, list[Any]] = {}
+        # Losses in a row, of sessions that have not come to rest since.
+        self._losses: dict[str, int] = {}
         self._drain: Reply[int] | None = None
         self._draining = False
         self._interrupted = 0
@@ -80,7 +85,7 @@ class Sessions(Actor):
             self._forward(session_id, InboxReady(session_id=session_id))
 
     async def on_receive(self, message: Any) -> Any:
-        """Forward what is for a session; serve passivation, crashes and the drain."""
+        """Forward what is for a session; serve passivation, losses and the drain."""
         match message:
             case InboxReady(session_id=session_id):
                 if not self._draining:
@@ -97,6 +102,12 @@ class Sessions(Actor):
                 self._recover(session_id)
             case RecoveryRead():
                 self._settle(message)
+            case RecoveryStored():
+                self._settled(message)
+            case Recovered(session_id=session_id):
+                self._serve_waiting(session_id)
+                if not self._draining:
+                    self._forward(session_id, InboxReady(session_id=session_id))
             case DrainSessions():
                 return self._begin_drain()
             case DrainShareOver():
@@ -110,8 +121,8 @@ class Sessions(Actor):
     # Forwarding
 
     def _forward(self, session_id: str, message: Any) -> None:
-        if session_id in self._leaving:
-            self._leaving[session_id].append(message)
+        if session_id in self._waiting:
+            self._waiting[session_id].append(message)
             return
         session = self.ctx.child(session_id)
         if session is None:
@@ -119,13 +130,24 @@ class Sessions(Actor):
             if isinstance(message, InboxReady):
                 # A session looks into its inbox when it starts.
                 return
-        self._forwarded[session_id] += 1
-        session.tell(message)
+        try:
+            session.tell(message)
+        except ActorStopped:
+            # Its Down is on the way here.
+            self._waiting[session_id] = [message]
+        except MailboxFull:
+            # Suspended, as a rule. It has been told of mail often enough; a watcher asks again after a silence.
+            log.warning("session.busy", session_id=session_id, message=type(message).__name__)
+        else:
+            self._forwarded[session_id] += 1
 
     def _forward_asked(self, session_id: str, message: StopTurn) -> Any:
-        if session_id in self._leaving:
-            # It had nothing to do, or it would not have left.
-            return False
+        if session_id in self._waiting:
+            # No turn runs there, or it has been cut off; a message that waits is stopped before one can.
+            if message.inbox_id is None:
+                return False
+            self._waiting[session_id].append(message)
+            return True
         session = self.ctx.child(session_id)
         if session is None:
             if message.inbox_id is None:
@@ -150,52 +172,77 @@ class Sessions(Actor):
             ),
         )
 
-    # Passivation and crashes
+    # Passivation and losses
 
     def _passivate(self, message: Passivate) -> bool:
-        if message.seen != self._forwarded.get(message.session_id):
+        session_id = message.session_id
+        if session_id in self._waiting or self.ctx.child(session_id) is not message.session:
             return False
-        self._leaving[message.session_id] = []
+        if message.seen != self._forwarded.get(session_id):
+            return False
+        self._waiting[session_id] = []
         return True
 
     def _gone(self, down: Down) -> None:
         session_id = down.path.rsplit("/", 1)[-1]
         self._forwarded.pop(session_id, None)
-        waiting = self._leaving.pop(session_id, [])
-        if down.reason in ABNORMAL:
-            self._crashes[session_id] = self._crashes.get(session_id, 0) + 1
-            self._recover(session_id)
+        if down.reason is DownReason.PASSIVATED:
+            self._losses.pop(session_id, None)
+            self._serve_waiting(session_id)
         else:
-            self._crashes.pop(session_id, None)
-            for message in waiting:
-                self._forward(session_id, message)
+            # Whoever ended it, and in whichever way: it may have left a turn behind.
+            self._waiting.setdefault(session_id, [])
+            self._losses[session_id] = self._losses.get(session_id, 0) + 1
+            self._recover(session_id)
         if self._draining and not self.ctx.children():
             self._end_drain()
 
+    def _serve_waiting(self, session_id: str) -> None:
+        for message in self._waiting.pop(session_id, []):
+            self._forward(session_id, message)
+
     def _recover(self, session_id: str) -> None:
-        def settled(unfinished: Any) -> RecoveryRead:
+        def settling(unfinished: Any) -> RecoveryRead:
             mine = tuple(entry for entry in unfinished if entry[0].session_id == session_id)
             writes = recover(mine, policy=self._settings.on_restart, clients_gone=False, now=self.ctx.wall())
             return RecoveryRead(session_id=session_id, writes=writes)
 
         self.ctx.pipe(
             self._store.ask(Unfinished(), self.ctx.within(self._settings.store_s)),
-            settled,
-            lambda error: RecoveryRead(session_id=session_id, writes=(None,)),
+            settling,
+            lambda error: RecoveryRead(session_id=session_id, writes=None),
         )
 
     def _settle(self, message: RecoveryRead) -> None:
-        session_id = message.session_id
-        crashes = self._crashes.get(session_id, 1)
-        delay = self._backoff.delay(crashes, self.ctx.system.random.random())
-        if message.writes == (None,):
-            self.ctx.set_timer(f"recover:{session_id}", delay, RecoverAgain(session_id=session_id))
+        if message.writes is None:
+            self._after_losses(RecoverAgain(session_id=message.session_id))
+        else:
+            self.ctx.run(self._store_all(message.session_id, message.writes), f"recover-{message.session_id}")
+
+    async def _store_all(self, session_id: str, writes: tuple[Any, ...]) -> None:
+        stored: tuple[Any, ...] | None = writes
+        for write in writes:
+            try:
+                await self._store.ask(write, self.ctx.within(self._settings.store_s))
+            except Refusal:
+                # Its turn has ended, or its message gone on, in another way meanwhile.
+                continue
+            except TurnkeepError:
+                stored = None
+                break
+        self.ctx.ref.tell(RecoveryStored(session_id=session_id, writes=stored))
+
+    def _settled(self, message: RecoveryStored) -> None:
+        if message.writes is None:
+            self._after_losses(RecoverAgain(session_id=message.session_id))
             return
-        for write in message.writes:
-            self._store.ask(write, self.ctx.within(self._settings.store_s))
         self._announce(message.writes)
-        # The store serves in order, so the session's first look comes after these writes.
-        self.ctx.set_timer(f"recover:{session_id}", delay, InboxReady(session_id=session_id))
+        self._after_losses(Recovered(session_id=message.session_id))
+
+    def _after_losses(self, message: RecoverAgain | Recovered) -> None:
+        losses = self._losses.get(message.session_id, 1)
+        delay = self._backoff.delay(losses, self.ctx.system.random.random())
+        self.ctx.set_timer(f"recover:{message.session_id}", delay, message)
 
     def _announce(self, writes: tuple[Any, ...]) -> None:
         for write in writes:
@@ -213,15 +260,17 @@ class Sessions(Actor):
         budget = self.ctx.budget or self.ctx.within(self._settings.store_s)
         self._drain = self.ctx.defer()
         for session in self.ctx.children():
-            session.tell(HoldTurns())
+            with contextlib.suppress(ActorStopped):
+                session.tell(HoldTurns())
         self.ctx.set_timer("drain-share", budget.remaining() * DRAIN_SHARE, DrainShareOver())
         self.ctx.set_timer("drain", budget.remaining() * (1 + DRAIN_SHARE) / 2, DrainOver())
         return DEFERRED
 
     def _cut(self) -> None:
         for session in self.ctx.children():
-            self._interrupted += 1
-            session.tell(Interrupt())
+            with contextlib.suppress(ActorStopped):
+                session.tell(Interrupt())
+                self._interrupted += 1
 
     def _end_drain(self) -> None:
         self.ctx.cancel_timer("drain-share")

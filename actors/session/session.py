@@ -331,7 +331,7 @@ class Session(Actor):
     def _ask_to_leave(self) -> None:
         self.ctx.pipe(
             self._router.ask(
-                Passivate(session_id=self._session_id, seen=self._seen),
+                Passivate(session_id=self._session_id, seen=self._seen, session=self.ctx.ref),
                 self.ctx.within(self._settings.store_s),
             ),
             lambda granted: PassivationAnswered(granted=granted),
