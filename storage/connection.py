@@ -48,7 +48,14 @@ async def open_connection(path: Path, busy_s: float) -> Connection:
     """Return an open connection, on a thread of its own. Transactions are explicit. Raises sqlite3.Error."""
 
     def connect() -> sqlite3.Connection:
-        return sqlite3.connect(path, timeout=busy_s, isolation_level=None, cached_statements=STATEMENTS)
+        # A file that is missing is missed, not made anew: the database would be empty without a word.
+        return sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode=rw",
+            uri=True,
+            timeout=busy_s,
+            isolation_level=None,
+            cached_statements=STATEMENTS,
+        )
 
     connection = Connection(connect, iter_chunk_size=64)
     # A store that was killed cannot close it; its thread must not keep the process from ending.

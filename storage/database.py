@@ -31,6 +31,8 @@ class Database:
         self._settings = settings
         self._lock: int | None = _take(data_dir)
         self._connection: Connection | None = None
+        # Device and number of the file that the connection has open.
+        self._file: tuple[int, int] | None = None
         try:
             self.seal = Seal.at(data_dir / "secret.key")
             _create(self.path)
@@ -50,6 +52,7 @@ class Database:
         try:
             self._connection = await open_connection(self.path, self._settings.busy_s)
             await self._connection.run(self._prepare)
+            self._file = _file_at(self.path)
         except BaseException as error:
             await self.disconnect()
             if isinstance(error, sqlite3.Error | OSError):
@@ -62,6 +65,18 @@ class Database:
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
+
+    def check_place(self) -> None:
+        """
+        Raise StoreUnavailable if the open file is not the one at its path any more: nothing written to it would last.
+
+        SQLite itself does not notice that. From any thread.
+        """
+        if _file_at(self.path) != self._file:
+            raise StoreUnavailable(
+                f"{self.path} was moved, deleted or replaced while it was in use: put it back as it was,"
+                " or restart the daemon"
+            )
 
     def close(self) -> None:
         """Give the directory up. A second call does nothing."""
@@ -121,6 +136,14 @@ def _take(data_dir: Path) -> int:
         os.close(descriptor)
         raise explain(error, data_dir / "lock") from error
     return descriptor
+
+
+def _file_at(path: Path) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _create(path: Path) -> None:

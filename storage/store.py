@@ -147,13 +147,18 @@ class Store(Actor):
             queued.reply.set_exception(DeadlineExceeded(name))
 
     def _begin(self, batch: list[Queued]) -> Awaitable[list[Any]]:
-        work = partial(
+        run = partial(
             run_batch,
             requests=[queued.request for queued in batch],
             functions=self._functions,
             pass_point=self.ctx.system.failpoints.hit,
             on_undone=self._conversations.forget,
         )
+
+        def work(connection: sqlite3.Connection) -> list[Any]:
+            self._database.check_place()
+            return run(connection)
+
         if self._connection is None:
             return self._reconnect(work)
         return self._connection.submit(work)

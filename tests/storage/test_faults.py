@@ -74,6 +74,32 @@ async def test_rel_2_a_write_that_the_system_refuses_is_said_and_survived(store)
     assert await store.raw(lambda raw: raw.execute("PRAGMA integrity_check").fetchone()[0]) == "ok"
 
 
+async def test_rel_2_a_file_that_is_gone_is_missed_at_once_and_goes_on_when_it_is_back(store, told):
+    await store.accept(message_id="m1")
+    file, away = store.data_dir / FILE, store.data_dir / "away"
+    file.rename(away)
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match=r"moved, deleted or replaced.*put it back"):
+            await store.accept(message_id="m2")
+    with pytest.raises(StoreUnavailable):
+        await store.ask(ListSessions())
+    assert not file.exists()
+    away.rename(file)
+    assert not (await store.accept(message_id="m2")).duplicate
+    assert (await store.accept(message_id="m1")).duplicate
+    kinds = [(await told.receive(store.within(5))).kind for _ in range(2)]
+    assert kinds == ["store.unavailable", "store.recovered"]
+
+
+async def test_rel_2_a_missing_file_is_not_made_anew_by_a_new_connection(store):
+    await store.accept()
+    file = store.data_dir / FILE
+    file.unlink()
+    with pytest.raises(StoreUnavailable, match="cannot be opened"):
+        await store.database.connect()
+    assert not file.exists()
+
+
 async def test_rel_2_a_database_locked_by_another_program_is_said_and_survived(store):
     await store.raw(lambda raw: raw.execute("PRAGMA busy_timeout = 10"))
     other = sqlite3.connect(store.data_dir / FILE, isolation_level=None)
