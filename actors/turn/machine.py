@@ -28,6 +28,9 @@ from actors.turn.settings import TurnSettings
 
 CANCELLED_MARK = "[generation cancelled before completion]"
 SHUTDOWN_MARK = "[interrupted by shutdown]"
+FLUSH_SHARE = 8
+"""A long text is flushed again when an eighth of it is new, so that all its flushes cost a few times its length."""
+
 BROKEN_OFF_MARK = "[the answer broke off here]"
 
 
@@ -60,6 +63,8 @@ class State(msgspec.Struct, frozen=True):
     text: str = ""
     flushed: int = 0
     """How many characters of the text were given to the store."""
+    flushing: bool = False
+    """The store has not answered that yet. Each flush holds the whole text: one at a time is enough."""
     thinking: bool = True
     """No delta of this attempt was seen yet."""
     end: End | None = None
@@ -112,6 +117,10 @@ class RetryDue(Event, frozen=True):
 
 class FlushDue(Event, frozen=True):
     """The flush interval is over."""
+
+
+class Flushed(Event, frozen=True):
+    """The store has taken the text so far, or has not: the end will hold all of it."""
 
 
 class StopAsked(Event, frozen=True):
@@ -245,6 +254,8 @@ def step(state: State, event: Event, settings: TurnSettings) -> Step:
             return _open(msgspec.structs.replace(state, attempt=state.attempt + 1))
         case FlushDue():
             return _flush(state)
+        case Flushed():
+            return _flushed(state)
     return state, ()
 
 
@@ -273,19 +284,33 @@ def _delta(state: State, event: Delta, settings: TurnSettings) -> Step:
     if event.text:
         text += event.text
         effects.append(Emit(events.Content, {"text": event.text}))
-        if len(text) - flushed >= settings.flush_bytes:
+        if state.flushing:
+            pass
+        elif len(text) - flushed >= max(settings.flush_bytes, len(text) // FLUSH_SHARE):
             effects.append(Flush(text))
             flushed = len(text)
         elif flushed == len(state.text):
             effects.append(ArmFlush())
-    new = msgspec.structs.replace(state, phase=Phase.STREAMING, thinking=False, text=text, flushed=flushed)
+    new = msgspec.structs.replace(
+        state,
+        phase=Phase.STREAMING,
+        thinking=False,
+        text=text,
+        flushed=flushed,
+        flushing=state.flushing or flushed != state.flushed,
+    )
     return new, tuple(effects)
 
 
 def _flush(state: State) -> Step:
-    if state.flushed == len(state.text):
+    if state.flushing or state.flushed == len(state.text):
         return state, ()
-    return msgspec.structs.replace(state, flushed=len(state.text)), (Flush(state.text),)
+    return msgspec.structs.replace(state, flushed=len(state.text), flushing=True), (Flush(state.text),)
+
+
+def _flushed(state: State) -> Step:
+    more = (ArmFlush(),) if state.flushed < len(state.text) else ()
+    return msgspec.structs.replace(state, flushing=False), more
 
 
 def _finish(state: State, event: Finished) -> Step:

@@ -50,6 +50,10 @@ class FlushDue(ControlMessage, frozen=True, kw_only=True):
     """The flush interval is over."""
 
 
+class FlushAnswered(ControlMessage, frozen=True, kw_only=True):
+    """The store has answered a flush, in whichever way."""
+
+
 class EndAnswered(ControlMessage, frozen=True, kw_only=True):
     """The store's answer about the end; None and an error's class if it failed."""
 
@@ -106,6 +110,8 @@ class Turn(Actor):
                 self._decide(machine.RetryDue())
             case FlushDue():
                 self._decide(machine.FlushDue())
+            case FlushAnswered():
+                self._decide(machine.Flushed())
             case BudgetOver():
                 self._decide(machine.BudgetOver())
 
@@ -228,11 +234,13 @@ class Turn(Actor):
 
     def _flush(self, text: str) -> None:
         self.ctx.cancel_timer("flush")
-        self._tell(
-            self._store,
-            FlushPartial(
-                turn_id=self._taken.turn_id, turn_gen=self._taken.turn_gen, text=text, at=self.ctx.wall()
-            ),
+        partial = FlushPartial(
+            turn_id=self._taken.turn_id, turn_gen=self._taken.turn_gen, text=text, at=self.ctx.wall()
+        )
+        self.ctx.pipe(
+            self._store.ask(partial, self.ctx.within(STORE_SECONDS)),
+            lambda _: FlushAnswered(),
+            lambda error: FlushAnswered(),
         )
 
     def _store_end(self, end: machine.End) -> None:

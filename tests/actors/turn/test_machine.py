@@ -165,8 +165,31 @@ def test_text_is_flushed_by_size_and_by_time():
     assert effects == [machine.Flush("ab")]
     state, effects = run(machine.FlushDue(), state=state)
     assert effects == []
+    state, _ = run(machine.Flushed(), state=state)
     state, effects = run(machine.Delta("c" * SETTINGS.flush_bytes, ""), state=state)
     assert [effect.text for effect in effects if isinstance(effect, machine.Flush)] == [state.text]
+
+
+def flushes(effects):
+    return [effect.text for effect in effects if isinstance(effect, machine.Flush)]
+
+
+def test_one_flush_is_under_way_at_a_time_and_what_came_meanwhile_follows():
+    piece = "c" * SETTINGS.flush_bytes
+    state, effects = run(machine.Begun("lane"), *[machine.Delta(piece, "")] * 50, machine.FlushDue())
+    assert flushes(effects) == [piece]
+    state, effects = run(machine.Flushed(), state=state)
+    assert effects == [machine.ArmFlush()]
+    state, effects = run(machine.FlushDue(), machine.Flushed(), state=state)
+    assert flushes(effects) == [piece * 50] and machine.ArmFlush() not in effects
+
+
+def test_the_flushes_of_a_long_text_cost_a_few_times_its_length():
+    state, written = machine.State(), 0
+    for _ in range(2000):
+        state, effects = run(machine.Delta("c" * SETTINGS.flush_bytes, ""), machine.Flushed(), state=state)
+        written += sum(map(len, flushes(effects)))
+    assert written < 12 * len(state.text)
 
 
 def test_reasoning_is_shown_and_is_no_part_of_the_answer():
@@ -188,6 +211,7 @@ HAPPENINGS = st.one_of(
     st.builds(failed, st.sampled_from(FailureClass), st.none() | st.floats(0, 500), st.floats(0, 1)),
     st.just(machine.RetryDue()),
     st.just(machine.FlushDue()),
+    st.just(machine.Flushed()),
     st.builds(machine.StopAsked, st.sampled_from(["user", "shutdown", "client_gone"])),
     st.just(machine.BudgetOver()),
     st.just(machine.Stored()),
