@@ -12,6 +12,7 @@ import pytest
 from bin.config import load
 from bin.daemon import _welcome
 from tests.daemon import START_SECONDS, Daemon
+from tests.harness import until
 
 
 def closed_pipe():
@@ -75,10 +76,8 @@ async def test_it_serves_though_nobody_takes_its_welcome(tmp_path):
     )
     os.close(descriptor)
     try:
+        await until(lambda: (tmp_path / "ready").exists() or process.returncode is not None, START_SECONDS)
         async with asyncio.timeout(START_SECONDS):
-            while not (tmp_path / "ready").exists():
-                assert process.returncode is None
-                await asyncio.sleep(0.05)
             process.send_signal(signal.SIGTERM)
             _, log = await process.communicate()
         assert process.returncode == 0 and b"Traceback" not in log

@@ -1,12 +1,11 @@
 """Deliveries of a peer while the store or the peer fails, on the real ones."""
 
-import asyncio
-
 from actors.exceptions import StoreUnavailable
 from actors.messages.relay import DeliveryReady, PerformAction
 from actors.messages.rows import DeliveryState, NewDelivery, PeerRole, Route
 from actors.messages.store import ClaimDeliveries, ListDeliveries, PutDelivery
 from tests.fakes.connector import Peer, descriptor
+from tests.harness import until
 from tests.transports.relay.conftest import SECRET, Bench
 
 
@@ -22,9 +21,10 @@ async def deliver(bench, *deliveries):
 
 
 async def settled(bench, *states):
-    async with asyncio.timeout(5):
-        while await found(bench) != list(states):
-            await asyncio.sleep(0.01)
+    async def look():
+        return await found(bench) == list(states)
+
+    await until(look)
 
 
 async def found(bench):
