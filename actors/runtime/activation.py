@@ -76,19 +76,18 @@ class Activation:
                     if cell.own is not own:
                         return True
                     continue
-                message = envelope[0]
+                message, _, reply, budget = envelope
                 if type(message) is TimerFired:
                     message = message.message
             elif ordinary and not mailbox.held:
                 envelope = ordinary.popleft()
-                message = envelope[0]
+                message, _, reply, budget = envelope
                 if cell.room_waiters:
                     cell.announce_room()
             else:
                 own.current = cell.busy_since = None
                 await self._idle()
                 return mailbox.empty()
-            reply, budget = envelope[2], envelope[3]
             if budget is not None and budget.deadline <= now:
                 self._bury_expired(envelope)
                 continue
