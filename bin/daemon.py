@@ -131,28 +131,28 @@ async def _serve(config: Config, ready_file: Path | None) -> int:
     calls = system.port("/daemon")
     root = compose(system, config, database, calls)
     root.watch(calls)
-    with _signals(system, calls):
+    with _signals(system, calls), contextlib.ExitStack() as shown:
         try:
             await root.started(Budget.of(system.clock, START_SECONDS))
             await ensure_credentials(system, _at(system, "/store"), config.data_path)
             info = await _at(system, "/front").ask(FrontInfo(), Budget.of(system.clock, START_SECONDS))
+            shown.enter_context(_announced(config, info.url, ready_file))
         except BaseException:
             await system.stop(root, Budget.of(system.clock, config.shutdown.budget_s))
             await _close(database)
             raise
-        with _announced(config, info.url, ready_file):
+        message = await calls.receive()
+        while isinstance(message, DrainAsked):
+            log.info("daemon.draining", asked_by=message.by)
+            await _drain(system, config, Budget.of(system.clock, config.shutdown.budget_s))
             message = await calls.receive()
-            while isinstance(message, DrainAsked):
-                log.info("daemon.draining", asked_by=message.by)
-                await _drain(system, config, Budget.of(system.clock, config.shutdown.budget_s))
-                message = await calls.receive()
-            if isinstance(message, Down):
-                return _complain(f"the root supervisor ended: {message.error or message.reason}", FAILED)
-            log.info("daemon.stopping", asked_by=getattr(message, "by", None))
-            code = await _stop(system, root, config)
-            await _close(database)
-            watchdog.stop()
-            return code
+        if isinstance(message, Down):
+            return _complain(f"the root supervisor ended: {message.error or message.reason}", FAILED)
+        log.info("daemon.stopping", asked_by=getattr(message, "by", None))
+        code = await _stop(system, root, config)
+        await _close(database)
+        watchdog.stop()
+        return code
 
 
 def _at(system: System, path: str) -> Ref:
@@ -224,17 +224,22 @@ def _announced(config: Config, url: str, ready_file: Path | None) -> Iterator[No
     """Tell people, the ready file and the command line where the daemon is, as long as it is there."""
     where = json.dumps({"url": url, "pid": os.getpid(), "data_dir": str(config.data_path)})
     files = [config.data_path / "daemon.json", *([ready_file] if ready_file is not None else [])]
-    for file in files:
-        partial = file.with_name(f"{file.name}.new")
-        partial.touch(mode=0o600)
-        partial.write_text(where)
-        partial.replace(file)
-    _Unfailing(sys.stdout).write(f"{_welcome(config, url)}\n")
-    try:
-        yield
-    finally:
+    with contextlib.ExitStack() as written:
         for file in files:
-            file.unlink(missing_ok=True)
+            try:
+                _replace(file, where)
+            except OSError as error:
+                raise StartFailed("/", f"{file} cannot be written: {error.strerror}") from error
+            written.callback(file.unlink, missing_ok=True)
+        _Unfailing(sys.stdout).write(f"{_welcome(config, url)}\n")
+        yield
+
+
+def _replace(file: Path, text: str) -> None:
+    partial = file.with_name(f"{file.name}.new")
+    partial.touch(mode=0o600)
+    partial.write_text(text)
+    partial.replace(file)
 
 
 def _welcome(config: Config, url: str) -> str:

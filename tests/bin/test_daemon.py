@@ -87,6 +87,24 @@ async def test_it_serves_though_nobody_takes_its_welcome(tmp_path):
             await process.wait()
 
 
+async def test_a_ready_file_that_cannot_be_written_is_named_and_nothing_is_left_to_be_found(tmp_path):
+    data, ready = tmp_path / "data", tmp_path / "nowhere" / "ready.json"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        "from bin.daemon import main; main()",
+        *("--data-dir", data, "--port", "0", "--ready-file", ready),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(START_SECONDS):
+        _, told = await process.communicate()
+    assert process.returncode == 1
+    assert f"turnkeepd: not started: {ready} cannot be written" in told.decode()
+    assert b"Traceback" not in told and not (data / "daemon.json").exists()
+
+
 async def test_a_complaint_without_a_reader_keeps_its_exit_code(tmp_path):
     async with Daemon(tmp_path / "data"):
         descriptor = closed_pipe()
