@@ -34,6 +34,7 @@ from bin.compose import compose
 from bin.config import Config, Loaded, LogSettings, default_data_dir, describe, load
 from bin.first_run import ADMIN, API, ensure_credentials
 from storage import Database, open_database
+from transports.runner import ProcessIdentity
 
 FAILED, USAGE, LOCKED, TOO_NEW, NO_STORE = 1, 2, 10, 11, 12
 START_SECONDS = 60.0
@@ -222,12 +223,15 @@ def _signals(system: System, calls: Port) -> Iterator[None]:
 @contextlib.contextmanager
 def _announced(config: Config, url: str, ready_file: Path | None) -> Iterator[None]:
     """Tell people, the ready file and the command line where the daemon is, as long as it is there."""
-    where = json.dumps({"url": url, "pid": os.getpid(), "data_dir": str(config.data_path)})
-    files = [config.data_path / "daemon.json", *([ready_file] if ready_file is not None else [])]
+    where = {"url": url, "pid": os.getpid(), "data_dir": str(config.data_path)}
+    # The command line shows its key only to the process that left this.
+    files = {config.data_path / "daemon.json": {**where, "started": ProcessIdentity.of(os.getpid()).started}}
+    if ready_file is not None:
+        files[ready_file] = where
     with contextlib.ExitStack() as written:
-        for file in files:
+        for file, content in files.items():
             try:
-                _replace(file, where)
+                _replace(file, json.dumps(content))
             except OSError as error:
                 raise StartFailed("/", f"{file} cannot be written: {error.strerror}") from error
             written.callback(file.unlink, missing_ok=True)

@@ -8,6 +8,7 @@ import pytest
 from tests.daemon import Daemon
 from tests.fakes.backend_script import Finish, Hold, Silence, Text
 from tests.terminal import admin_call
+from transports.runner import Fate, ProcessIdentity
 
 
 def lane(backend, rest=""):
@@ -22,7 +23,10 @@ async def ask(client, daemon, stream=True):
 
 async def test_adm_12_sigterm_stops_an_idle_daemon_at_once(tmp_path):
     async with Daemon(tmp_path / "data") as daemon:
-        assert daemon.where() == {"url": daemon.url, "pid": daemon.pid, "data_dir": str(daemon.data_dir)}
+        where = daemon.where()
+        started = where.pop("started")
+        assert where == {"url": daemon.url, "pid": daemon.pid, "data_dir": str(daemon.data_dir)}
+        assert ProcessIdentity(daemon.pid, started).fate() is Fate.ALIVE
         assert await daemon.stop() == 0
         assert not (daemon.data_dir / "daemon.json").exists()
 

@@ -80,12 +80,18 @@ class Place:
     def _url_left_by_the_daemon(self) -> str:
         file = self.data_dir / "daemon.json"
         try:
-            url = json.loads(file.read_text(encoding="utf-8"))["url"]
+            left = json.loads(file.read_text(encoding="utf-8"))
+            url, daemon = str(left["url"]), (int(left["pid"]), float(left["started"]))
         except FileNotFoundError:
             raise self.not_running(f"there is no {file}") from None
         except (OSError, ValueError, KeyError, TypeError):
             raise self.not_running(f"{file} says nothing that can be used") from None
-        return str(url)
+        from transports.runner import Fate, ProcessIdentity
+
+        # Whoever has the port now would be shown the admin key.
+        if ProcessIdentity(*daemon).fate() in (Fate.GONE, Fate.REUSED):
+            raise self.not_running(f"the one that left {file} (pid {daemon[0]}) has ended")
+        return url
 
 
 def _websocket(url: str) -> str:

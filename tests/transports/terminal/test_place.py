@@ -1,11 +1,16 @@
 """Where the daemon is looked for, and what is said when it is not there."""
 
 import json
+import os
 
+import msgspec
 import pytest
 
+from transports.runner import ProcessIdentity
 from transports.terminal.exits import Exit, Failure
 from transports.terminal.place import Options, Place
+
+ME = ProcessIdentity.of(os.getpid())
 
 
 def leave(data_dir, text):
@@ -14,10 +19,21 @@ def leave(data_dir, text):
 
 
 def test_the_daemon_leaves_its_address_and_its_key(tmp_path):
-    leave(tmp_path, json.dumps({"url": "http://127.0.0.1:7340", "pid": 1, "data_dir": str(tmp_path)}))
+    leave(tmp_path, json.dumps({"url": "http://127.0.0.1:7340", **msgspec.structs.asdict(ME)}))
     (tmp_path / "admin.token").write_text("tka_1\n")
     place = Place(Options(data_dir=str(tmp_path)), {})
     assert place.admin_url() == "ws://127.0.0.1:7340/admin" and place.token() == "tka_1"
+
+
+@pytest.mark.parametrize("earlier", [0.0, 60.0])
+def test_a_key_is_not_shown_to_whoever_has_the_port_of_one_that_has_ended(tmp_path, earlier):
+    # Either nobody has its pid any more, or somebody who started at another time.
+    pid = 2**22 + 1 if not earlier else ME.pid
+    left = {"url": "http://127.0.0.1:7340", "pid": pid, "started": ME.started - earlier}
+    leave(tmp_path, json.dumps(left))
+    with pytest.raises(Failure, match=rf"\(pid {pid}\) has ended") as failed:
+        Place(Options(data_dir=str(tmp_path)), {}).admin_url()
+    assert failed.value.exit_code is Exit.NOT_RUNNING
 
 
 def test_options_go_before_the_environment():
