@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -317,7 +316,6 @@ async def test_adm_4_a_slow_observer_is_dropped_with_a_notice_and_slows_nobody(b
         await slow.ask("events.subscribe", kinds=["flood"])
         # It stops reading: the kernel's buffers fill, then the daemon's, then its queue.
         slow.socket.transport.pause_reading()
-        slow.socket.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         filling = "x" * 1000
         feeds = harness.system.dead_letters.counts
 
