@@ -93,19 +93,5 @@ def verify(claim: Claim | str, secrets: Sequence[Secret], now: float) -> Verdict
     return Verdict.EXPIRED if expired else Verdict.VALID
 
 
-def matches_secret(bearer: str, secrets: Sequence[Secret]) -> bool:
-    """Say whether ``bearer`` is one of ``secrets`` itself, in constant time; an empty secret matches nothing."""
-    digest = _digest(bearer)
-    found = False
-    for secret in secrets:
-        found |= bool(secret.value) & hmac.compare_digest(_digest(secret.value), digest)
-    return found
-
-
 def _sign(signed: bytes, secret: Secret) -> str:
     return hmac.new(secret.value.encode(), signed, hashlib.sha256).hexdigest()
-
-
-def _digest(text: str) -> bytes:
-    # Digests have one length, so that a comparison does not tell that of the secret. Header values may hold anything.
-    return hashlib.sha256(text.encode(errors="surrogatepass")).digest()

@@ -1,14 +1,12 @@
-"""A system on the test's own loop, and a small actor that does what it is told."""
+"""A small actor that does what it is told."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
-
-import pytest
 
 from actors.messages.base import ControlMessage, Message, Request
 from actors.messages.lifecycle import DownReason
-from actors.runtime import Actor, Budget, System
+from actors.runtime import Actor
 
 
 class Note(Message, frozen=True, kw_only=True):
@@ -55,18 +53,3 @@ class Scribe(Actor):
 
     async def on_stop(self, reason: DownReason) -> None:
         self.stopped_with = reason
-
-
-@pytest.fixture
-async def system() -> AsyncIterator[System]:
-    made = System(stop_seconds=2.0)
-    yield made
-    for info in made.actors():
-        ref = made.find(info.path)
-        if ref is not None and info.parent is None:
-            await made.stop(ref, Budget.of(made.clock, 2.0))
-
-
-@pytest.fixture
-def within(system: System) -> Callable[[float], Budget]:
-    return lambda seconds: Budget.of(system.clock, seconds)

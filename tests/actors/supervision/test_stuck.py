@@ -9,7 +9,7 @@ from actors.messages.events import Publish
 from actors.supervision import ChildSpec, Supervisor
 from actors.supervision.stuck import LATE_SECONDS, Busy, stuck
 from actors.supervision.sweeper import Sweeper, SweepSettings
-from tests.actors.runtime.conftest import Do, Scribe, system, within  # noqa: F401  # fixtures
+from tests.actors.runtime.conftest import Do, Scribe
 from tests.actors.supervision.test_supervisor import Sink
 
 BUSY = (Busy("/quick", 0.1), Busy("/slow", 61.0))
@@ -23,7 +23,7 @@ def test_a_sweep_that_woke_late_judges_nobody():
     assert stuck(BUSY, late_s=LATE_SECONDS + 0.01, limit_s=60.0) == ()
 
 
-async def test_a_stuck_child_is_killed_and_started_again_behind_its_ref(system, within):  # noqa: F811
+async def test_a_stuck_child_is_killed_and_started_again_behind_its_ref(system, within):
     events: list[Publish] = []
     system.publish_to(system.spawn("/sink", lambda: Sink(events)))
     settings = SweepSettings(sweep_s=0.01, stuck_s=0.05)
@@ -42,7 +42,7 @@ async def test_a_stuck_child_is_killed_and_started_again_behind_its_ref(system, 
     assert [event.data["child"] for event in stalled] == ["/victim"]
 
 
-async def test_an_actor_that_starts_slowly_is_not_called_stuck(system, within):  # noqa: F811
+async def test_an_actor_that_starts_slowly_is_not_called_stuck(system, within):
     gate = asyncio.Event()
 
     class Slow(Scribe):

@@ -9,7 +9,7 @@ from actors.messages.events import Publish
 from actors.messages.lifecycle import StopStatus
 from actors.runtime import Actor, Budget, System
 from actors.supervision import ChildSpec, Intensity, Restart, Strategy, Supervisor
-from tests.actors.runtime.conftest import Do, Note, Scribe, system, within  # noqa: F401  # fixtures
+from tests.actors.runtime.conftest import Do, Note, Scribe
 
 
 class Sink(Actor):
@@ -26,18 +26,18 @@ def fail(_):
     raise ValueError
 
 
-async def start(system, within, *specs, intensity=None, strategy=Strategy.ONE_FOR_ONE):  # noqa: F811
+async def start(system, within, *specs, intensity=None, strategy=Strategy.ONE_FOR_ONE):
     root = system.spawn("/", lambda: Supervisor(tuple(specs), intensity, strategy))
     await root.started(within(5))
     return root
 
 
-async def crash(ref, within):  # noqa: F811
+async def crash(ref, within):
     with pytest.raises(HandlerFailed):
         await ref.ask(Do(work=fail), within(1))
 
 
-async def test_a_restart_keeps_the_ref_and_the_mailbox(system, within):  # noqa: F811
+async def test_a_restart_keeps_the_ref_and_the_mailbox(system, within):
     await start(system, within, ChildSpec(name="a", factory=Scribe))
     ref = system.find("/a")
     crashing = ref.ask(Do(work=fail), within(1))
@@ -49,7 +49,7 @@ async def test_a_restart_keeps_the_ref_and_the_mailbox(system, within):  # noqa:
 
 
 @pytest.mark.parametrize("end", ["crash", "stop", "kill"])
-async def test_the_next_incarnation_hears_nothing_of_the_children_of_the_last(system, within, end):  # noqa: F811
+async def test_the_next_incarnation_hears_nothing_of_the_children_of_the_last(system, within, end):
     await start(system, within, ChildSpec(name="a", factory=Scribe))
     ref = system.find("/a")
     watched = system.spawn("/watched", Scribe)
@@ -69,7 +69,7 @@ async def test_the_next_incarnation_hears_nothing_of_the_children_of_the_last(sy
     assert words == (1, [])
 
 
-async def test_a_crash_leaves_siblings_alone(system, within):  # noqa: F811
+async def test_a_crash_leaves_siblings_alone(system, within):
     await start(system, within, ChildSpec(name="a", factory=Scribe), ChildSpec(name="b", factory=Scribe))
     sibling = system.find("/b")
     sibling.tell(Note(word="mine"))
@@ -80,7 +80,7 @@ async def test_a_crash_leaves_siblings_alone(system, within):  # noqa: F811
     )
 
 
-async def test_past_the_intensity_the_child_is_quarantined_and_an_event_says_so(system, within):  # noqa: F811
+async def test_past_the_intensity_the_child_is_quarantined_and_an_event_says_so(system, within):
     events: list[Publish] = []
     system.publish_to(system.spawn("/sink", lambda: Sink(events)))
     await start(
@@ -97,21 +97,21 @@ async def test_past_the_intensity_the_child_is_quarantined_and_an_event_says_so(
     assert await system.find("/b").ask(Do(work=lambda a: "lives"), within(1)) == "lives"
 
 
-async def test_a_temporary_child_does_not_come_back(system, within):  # noqa: F811
+async def test_a_temporary_child_does_not_come_back(system, within):
     await start(system, within, ChildSpec(name="a", factory=Scribe, restart=Restart.TEMPORARY))
     await crash(system.find("/a"), within)
     await system.idle()
     assert system.find("/a") is None
 
 
-async def test_a_permanent_child_that_was_stopped_comes_back_behind_the_same_ref(system, within):  # noqa: F811
+async def test_a_permanent_child_that_was_stopped_comes_back_behind_the_same_ref(system, within):
     await start(system, within, ChildSpec(name="a", factory=Scribe))
     ref = system.find("/a")
     assert await system.stop(ref, within(1)) is StopStatus.STOPPED
     assert await ref.ask(Do(work=lambda a: a.ctx.incarnation), within(1)) == 1
 
 
-async def test_children_start_in_order_and_stop_in_reverse(system, within):  # noqa: F811
+async def test_children_start_in_order_and_stop_in_reverse(system, within):
     order = []
 
     def child(name):
@@ -130,7 +130,7 @@ async def test_children_start_in_order_and_stop_in_reverse(system, within):  # n
     assert order == ["+a", "+b", "+c", "-c", "-b", "-a"]
 
 
-async def test_a_child_that_does_not_start_fails_the_supervisors_start(system, within):  # noqa: F811
+async def test_a_child_that_does_not_start_fails_the_supervisors_start(system, within):
     class Stillborn(Scribe):
         async def on_start(self):
             raise OSError
@@ -141,7 +141,7 @@ async def test_a_child_that_does_not_start_fails_the_supervisors_start(system, w
     assert system.actors() == []
 
 
-async def test_siblings_know_each_other_whatever_starts_first(system, within):  # noqa: F811
+async def test_siblings_know_each_other_whatever_starts_first(system, within):
     class Caller(Scribe):
         async def on_start(self):
             self.ctx.system.find("/late").tell(Note(word="early bird"))
@@ -152,7 +152,7 @@ async def test_siblings_know_each_other_whatever_starts_first(system, within):  
     assert await system.find("/late").ask(Do(work=lambda a: list(a.words)), within(1)) == ["early bird"]
 
 
-async def test_a_stuck_child_is_killed_and_named_when_the_tree_stops(system):  # noqa: F811
+async def test_a_stuck_child_is_killed_and_named_when_the_tree_stops(system):
     own = System()
     root = own.spawn("/", lambda: Supervisor((ChildSpec(name="a", factory=Scribe),)))
     budget = Budget.of(own.clock, 5)
@@ -191,7 +191,7 @@ class Diary:
 
         return ChildSpec(name=name, factory=Noted, restart=restart)
 
-    async def until(self, system, entries):  # noqa: F811
+    async def until(self, system, entries):
         async with asyncio.timeout(10):
             while self.entries[: len(entries)] != entries:
                 await asyncio.sleep(0)
@@ -199,13 +199,13 @@ class Diary:
         assert self.entries == entries
 
 
-async def incarnations(system, within, *names):  # noqa: F811
+async def incarnations(system, within, *names):
     return [
         await system.find(f"/{name}").ask(Do(work=lambda a: a.ctx.incarnation), within(5)) for name in names
     ]
 
 
-async def test_one_for_all_stops_the_others_in_reverse_and_starts_all_in_order(system, within):  # noqa: F811
+async def test_one_for_all_stops_the_others_in_reverse_and_starts_all_in_order(system, within):
     diary = Diary()
     specs = [diary.spec(name) for name in "abc"]
     await start(system, within, *specs, strategy=Strategy.ONE_FOR_ALL)
@@ -214,7 +214,7 @@ async def test_one_for_all_stops_the_others_in_reverse_and_starts_all_in_order(s
     assert await incarnations(system, within, "a", "b", "c") == [1, 1, 1]
 
 
-async def test_rest_for_one_takes_along_only_who_was_started_later(system, within):  # noqa: F811
+async def test_rest_for_one_takes_along_only_who_was_started_later(system, within):
     diary = Diary()
     specs = [diary.spec(name) for name in "abc"]
     await start(system, within, *specs, strategy=Strategy.REST_FOR_ONE)
@@ -223,7 +223,7 @@ async def test_rest_for_one_takes_along_only_who_was_started_later(system, withi
     assert await incarnations(system, within, "a", "b", "c") == [0, 1, 1]
 
 
-async def test_in_a_group_restart_refs_stay_good_and_mail_is_kept(system, within):  # noqa: F811
+async def test_in_a_group_restart_refs_stay_good_and_mail_is_kept(system, within):
     await start(
         system, within, ChildSpec(name="a", factory=Scribe), ChildSpec(name="b", factory=Scribe),
         strategy=Strategy.ONE_FOR_ALL,
@@ -238,7 +238,7 @@ async def test_in_a_group_restart_refs_stay_good_and_mail_is_kept(system, within
     assert (incarnation, words) in [(0, ["kept"]), (1, ["kept"])]
 
 
-async def test_a_temporary_companion_is_stopped_and_gone(system, within):  # noqa: F811
+async def test_a_temporary_companion_is_stopped_and_gone(system, within):
     diary = Diary()
     specs = [diary.spec("a"), diary.spec("b", Restart.TEMPORARY), diary.spec("c")]
     await start(system, within, *specs, strategy=Strategy.ONE_FOR_ALL)
@@ -247,7 +247,7 @@ async def test_a_temporary_companion_is_stopped_and_gone(system, within):  # noq
     assert system.find("/b") is None
 
 
-async def test_a_child_that_is_gone_takes_nobody_along(system, within):  # noqa: F811
+async def test_a_child_that_is_gone_takes_nobody_along(system, within):
     diary = Diary()
     specs = [diary.spec("a", Restart.TEMPORARY), diary.spec("b")]
     await start(system, within, *specs, strategy=Strategy.ONE_FOR_ALL)
@@ -256,7 +256,7 @@ async def test_a_child_that_is_gone_takes_nobody_along(system, within):  # noqa:
     assert diary.entries == ["+a", "+b"]
 
 
-async def test_one_that_fails_to_start_with_its_group_begins_the_next_round(system, within):  # noqa: F811
+async def test_one_that_fails_to_start_with_its_group_begins_the_next_round(system, within):
     diary = Diary()
     specs = [diary.spec("a"), diary.spec("b", fail_starts=1), diary.spec("c")]
     await start(system, within, *specs, strategy=Strategy.ONE_FOR_ALL)
@@ -265,7 +265,7 @@ async def test_one_that_fails_to_start_with_its_group_begins_the_next_round(syst
     await diary.until(system, [*first, "-a", "+a", "+b", "+c"])
 
 
-async def test_a_child_that_fails_while_its_supervisor_stops_is_gone_and_not_restarted(system, within):  # noqa: F811
+async def test_a_child_that_fails_while_its_supervisor_stops_is_gone_and_not_restarted(system, within):
     starts = []
 
     class Fragile(Scribe):
@@ -289,7 +289,7 @@ async def test_a_child_that_fails_while_its_supervisor_stops_is_gone_and_not_res
     assert system.actors() == []
 
 
-async def test_a_supervisor_that_stops_in_the_middle_of_a_round_leaves_nobody_behind(system, within):  # noqa: F811
+async def test_a_supervisor_that_stops_in_the_middle_of_a_round_leaves_nobody_behind(system, within):
     diary = Diary()
     gate = asyncio.Event()
 
@@ -309,7 +309,7 @@ async def test_a_supervisor_that_stops_in_the_middle_of_a_round_leaves_nobody_be
     assert diary.entries == ["+a"]
 
 
-async def test_supervisors_nest_and_a_quarantine_inside_leaves_the_outer_tree_alone(system, within):  # noqa: F811
+async def test_supervisors_nest_and_a_quarantine_inside_leaves_the_outer_tree_alone(system, within):
     def inner():
         return Supervisor((ChildSpec(name="leaf", factory=Scribe),), Intensity(0, 60.0))
 
