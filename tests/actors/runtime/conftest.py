@@ -1,4 +1,4 @@
-"""A small actor that does what it is told."""
+"""A small actor that does what it is told; each test runs on each loop."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,6 +7,9 @@ from typing import Any
 from actors.messages.base import ControlMessage, Message, Request
 from actors.messages.lifecycle import DownReason
 from actors.runtime import Actor
+from tests.loops import pytest_asyncio_loop_factories, pytest_runtest_setup
+
+__all__ = ["Do", "Note", "Scribe", "UrgentNote", "pytest_asyncio_loop_factories", "pytest_runtest_setup"]
 
 
 class Note(Message, frozen=True, kw_only=True):
