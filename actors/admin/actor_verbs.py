@@ -3,18 +3,20 @@
 from typing import Any
 
 from actors.admin.edges import Call, Verb
+from actors.admin.selection import depth, select
 from actors.exceptions import Conflict, NotFound
 from actors.messages.admin import (
     AdminRequest,
     Answer,
     GetActor,
     ListActors,
+    RestartActor,
     ResumeActor,
     ShowTree,
     StopActor,
     SuspendActor,
 )
-from actors.messages.lifecycle import ActorInfo, Resume, Suspend
+from actors.messages.lifecycle import ActorInfo, DownReason, Resume, Status, StopStatus, Suspend
 from actors.runtime import Ref
 
 ROOT = "/"
@@ -22,13 +24,28 @@ ROOT = "/"
 NEVER_HELD = frozenset({"/", "/admin", "/store"})
 """While one of these is suspended nobody could say resume."""
 
+NEVER_RESTARTED = {
+    "/": "it has no supervisor; it is stopped with the daemon by system.shutdown",
+    "/admin": "it carries this request out, and would not be there to answer it",
+    "/front": "it carries this connection, and would not be there to answer on it; actors.stop does the same unanswered",
+}
+"""
+Everything else is: what is sent to a supervised actor meanwhile waits in its mailbox, that of /store too, which first
+finishes and answers the batch in hand.
+"""
+
+DOWN = Status.DOWN.name.lower()
+
 
 async def list_actors(request: ListActors, call: Call) -> Answer:
-    """Return the rows of ``ps``."""
+    """Return the rows of ``ps``, read in one pass, and how many there are besides those shown."""
     system = call.edges.system
-    inside = request.prefix.rstrip("/") + "/"
-    rows = [row for row in system.actors() if row.path == request.prefix or row.path.startswith(inside)]
-    return {"actors": rows, "dead_letters": dict(system.dead_letters.counts)}
+    rows = system.actors()
+    return {
+        "actors": select(rows, request),
+        "total": len(rows),
+        "dead_letters": dict(system.dead_letters.counts),
+    }
 
 
 async def show_tree(request: ShowTree, call: Call) -> Answer:
@@ -49,8 +66,33 @@ async def stop_actor(request: StopActor, call: Call) -> Answer:
     """Stop it, and kill it if it does not end in time."""
     if request.path == ROOT:
         raise Conflict("the root is stopped with the daemon; use system.shutdown")
-    status = await call.edges.system.stop(_find(request.path, call), call.budget)
+    ref = _find(request.path, call)
+    if _row(request.path, call).state == DOWN:
+        raise Conflict(f"{request.path} has ended already; its supervisor is about to start it again")
+    status = await call.edges.system.stop(ref, call.budget.at_most(call.settings.stop_s))
     return {"status": status}
+
+
+async def restart_actor(request: RestartActor, call: Call) -> Answer:
+    """
+    Stop it as ``actors.stop`` does, and answer when its supervisor has started it again.
+
+    One whose end is not certain is not started beside itself: it is left to its supervisor, and the answer says so.
+    """
+    system = call.edges.system
+    if request.path in NEVER_RESTARTED:
+        raise Conflict(f"{request.path} is not restarted: {NEVER_RESTARTED[request.path]}")
+    ref, row = _find(request.path, call), _row(request.path, call)
+    if not system.supervised(request.path):
+        raise Conflict(
+            f"no supervisor would start {request.path} again; actors.stop ends it, and it is made anew when it is needed"
+        )
+    if row.state != DOWN:
+        status = await system.stop(ref, call.budget.at_most(call.settings.stop_s), DownReason.RESTART)
+        if status is StopStatus.STILL_ALIVE:
+            return {"status": status, "incarnation": row.incarnation}
+    await ref.started(call.budget, after=row.incarnation)
+    return {"status": "restarted", "incarnation": _row(request.path, call).incarnation}
 
 
 async def suspend_actor(request: SuspendActor, call: Call) -> Answer:
@@ -76,7 +118,7 @@ def hierarchy(rows: list[ActorInfo]) -> list[dict[str, Any]]:
             "path": row.path,
             "kind": row.kind,
             "state": row.state,
-            "depth": row.control_depth + row.ordinary_depth,
+            "depth": depth(row),
             "restarts": row.restarts,
             "children": [],
         }
@@ -84,6 +126,13 @@ def hierarchy(rows: list[ActorInfo]) -> list[dict[str, Any]]:
         above = nodes.get(row.parent) if row.parent is not None else None
         (roots if above is None else above["children"]).append(nodes[row.path])
     return roots
+
+
+def _row(path: str, call: Call) -> ActorInfo:
+    row = call.edges.system.info(path)
+    if row is None:
+        raise NotFound(f"there is no actor {path}")
+    return row
 
 
 def _find(path: str, call: Call) -> Ref:
@@ -98,6 +147,7 @@ ACTOR_VERBS: dict[type[AdminRequest], Verb] = {
     ShowTree: show_tree,
     GetActor: get_actor,
     StopActor: stop_actor,
+    RestartActor: restart_actor,
     SuspendActor: suspend_actor,
     ResumeActor: resume_actor,
 }

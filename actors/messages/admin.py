@@ -5,6 +5,7 @@ What can be said to /admin: each request is one message of the admin protocol, t
 in ``audited``; these never hold a secret or the text of a message (ADM-5).
 """
 
+import enum
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -49,10 +50,35 @@ def type_of(request: type[AdminRequest]) -> str:
 # Actors
 
 
+class ActorOrder(enum.StrEnum):
+    """By what a list of actors is sorted: all but ``path`` with the largest first."""
+
+    PATH = "path"
+    DEPTH = "depth"
+    """Messages that wait, in all lanes."""
+    OLDEST = "oldest"
+    """The age of the oldest of them."""
+    BUSY = "busy"
+    """How long the handler in hand has taken."""
+    HANDLED = "handled"
+    RESTARTS = "restarts"
+    AGE = "age"
+    """Since the actor, or its last incarnation, began."""
+
+
 class ListActors(AdminRequest, frozen=True, kw_only=True, tag="actors.list"):
-    """Every actor with its counters, of one subtree or of all."""
+    """
+    Actors with their counters: of one subtree or of all, of the named kinds and states or of any.
+
+    ``depth`` is what must wait at least in an actor's mailbox for it to be shown.
+    """
 
     prefix: str = "/"
+    kinds: tuple[Word, ...] = ()
+    states: tuple[Word, ...] = ()
+    depth: Annotated[int, msgspec.Meta(ge=0)] = 0
+    sort: ActorOrder = ActorOrder.PATH
+    limit: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
 class ShowTree(AdminRequest, frozen=True, kw_only=True, tag="actors.tree"):
@@ -67,6 +93,16 @@ class GetActor(AdminRequest, frozen=True, kw_only=True, tag="actors.get"):
 
 class StopActor(AdminRequest, frozen=True, kw_only=True, tag="actors.stop"):
     """End an actor; a permanent one is started again by its supervisor."""
+
+    scope = KeyScope.OPERATE
+    changes = True
+    audited = ("path",)
+
+    path: str
+
+
+class RestartActor(AdminRequest, frozen=True, kw_only=True, tag="actors.restart"):
+    """End an actor and let its supervisor start it again, whatever its restart type says."""
 
     scope = KeyScope.OPERATE
     changes = True

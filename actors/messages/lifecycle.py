@@ -28,6 +28,8 @@ class DownReason(enum.StrEnum):
     """It ended itself because it was idle; the next message activates it again."""
     SHUTDOWN = "shutdown"
     """It was told to stop."""
+    RESTART = "restart"
+    """It was told to stop so that its supervisor starts it again, whatever its restart type."""
     CRASHED = "crashed"
     """A handler raised."""
     START_FAILED = "start_failed"
@@ -94,6 +96,8 @@ class ActorInfo(Message, frozen=True, kw_only=True):
     restarts: int
     last_error: str | None
     age: float
+    since: float
+    """When this incarnation began, or its place was made, in Unix seconds."""
 
 
 class DeadLetterReason(enum.StrEnum):

@@ -306,10 +306,12 @@ class Cell(pykka.Actor):
             error=self.last_error,
         )
 
-    def when_started(self, budget: Budget) -> Reply[None]:
+    def when_started(self, budget: Budget, after: int = -1) -> Reply[None]:
         """See Ref.started."""
         reply: Reply[None] = Reply(self, Message(), budget)
-        if self.status in (Status.RUNNING, Status.SUSPENDED):
+        if self.incarnation <= after and self.status is not Status.STOPPED:
+            self._start_waiters += (reply,)
+        elif self.status in (Status.RUNNING, Status.SUSPENDED):
             reply.set(None)
         elif self.status >= Status.STOPPING:
             reply.set_exception(StartFailed(self.path, self.last_error or self.status.name))
@@ -368,6 +370,7 @@ class Cell(pykka.Actor):
             restarts=self.incarnation,
             last_error=self.last_error,
             age=now - self.since,
+            since=self.system.clock.wall() - (now - self.since),
         )
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 EVENT_KINDS = {
     DownReason.SHUTDOWN: "actor.stopped",
+    DownReason.RESTART: "actor.stopped",
     DownReason.CRASHED: "actor.crashed",
     DownReason.START_FAILED: "actor.start_failed",
     DownReason.KILLED: "actor.killed",

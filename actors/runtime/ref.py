@@ -131,9 +131,13 @@ class Ref(pykka.ActorRef[Any]):
             cell.appended()
         return reply
 
-    def started(self, budget: Budget) -> Reply[None]:
-        """Return an answer that comes when ``on_start`` has run, and fails with StartFailed if it raised."""
-        return self._cell.when_started(budget)
+    def started(self, budget: Budget, after: int = -1) -> Reply[None]:
+        """
+        Return an answer that comes when ``on_start`` has run, and fails with StartFailed if it raised.
+
+        With ``after`` it is about an incarnation later than that one, which may not have begun.
+        """
+        return self._cell.when_started(budget, after)
 
     def watch(self, watcher: Address) -> None:
         """Let ``watcher`` have a Down when this actor ends; at once if it has ended already."""

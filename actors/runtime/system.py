@@ -135,6 +135,11 @@ class System:
         cell = self._cells.get(path)
         return cell.ref if cell is not None else None
 
+    def supervised(self, path: str) -> bool:
+        """Say whether the actor at ``path`` would be started again by its supervisor."""
+        cell = self._cells.get(path)
+        return cell is not None and cell.returns()
+
     def port(self, name: str, bound: int = 1000) -> Port:
         """Open a place to receive messages for code that is no actor."""
         return Port(self, name, bound)
@@ -184,6 +189,11 @@ class System:
         """Return a row for each live or held actor, by path."""
         now = self.clock.monotonic()
         return [self._cells[path].info(now) for path in sorted(self._cells)]
+
+    def info(self, path: str) -> ActorInfo | None:
+        """Return the row of one live or held actor."""
+        cell = self._cells.get(path)
+        return cell.info(self.clock.monotonic()) if cell is not None else None
 
     def busy(self) -> list[tuple[str, float]]:
         """Return the running actors with a handler under way, and for how many seconds. Starts and stops have budgets."""

@@ -7,6 +7,8 @@ What becomes of a child that has ended: pure, without clock or actors.
 | transient | gone | again |
 | temporary | gone | gone |
 
+An end with the reason restart was ordered: the child starts again at once, whatever its type, and it does not count.
+
 "Again" comes after a backoff that grows with the restarts inside the intensity's window; one restart more than the
 intensity allows is a quarantine.
 
@@ -64,9 +66,11 @@ def judge(
 
     ``restarts`` are the times of its earlier restarts; ``fraction`` (0 … 1) is the jitter.
     """
+    recent = tuple(at for at in restarts if now - at < intensity.within_s)
+    if reason is DownReason.RESTART:
+        return Verdict(Fate.AGAIN, recent)
     if not wants_restart(restart, reason):
         return Verdict(Fate.GONE)
-    recent = tuple(at for at in restarts if now - at < intensity.within_s)
     if len(recent) >= intensity.restarts:
         return Verdict(Fate.QUARANTINED, recent)
     # The first restart of a window comes at once: most crashes do not repeat.

@@ -1,71 +1,88 @@
-"""ps and tree: the actors of the running daemon."""
+"""actors: look at one actor of the running daemon, hold it, end it, or have it started again."""
 
 from typing import Annotated, Any
 
 import typer
 
-from transports.terminal.output import DIM, show_json, show_table, span, styled
+from transports.terminal.exits import Exit, Failure
+from transports.terminal.output import moment, show_facts, show_json, span
+from transports.terminal.ps import ps
 from transports.terminal.verb import Desk, verb
 
 app = typer.Typer()
 
-HEADS = (
-    "PATH", "KIND", "STATE", "INC", "DEPTH", "OLDEST", "BUSY", "HANDLED", "RESTARTS", "ERROR", "AGE",
-)  # fmt: skip
+Path = Annotated[str, typer.Argument(metavar="PATH", help="The actor, as ps shows it.")]
+
+verb(app, "list")(ps)
 
 
-@verb(app, "ps")
-async def ps(
-    desk: Desk,
-    prefix: Annotated[str, typer.Argument(metavar="PATH", help="Only this actor and those under it.")] = "/",
-) -> None:
-    """List the actors with their mailboxes and counters."""
-    result = await desk.call("actors.list", prefix=prefix)
+@verb(app, "get")
+async def get(desk: Desk, path: Path) -> None:
+    """Show one actor and its children."""
+    result = await desk.call("actors.get", path=path)
     if desk.as_json:
         show_json(result)
         return
-    show_table(HEADS, [_row(actor) for actor in result["actors"]])
-    if result["dead_letters"]:
-        counts = ", ".join(f"{reason} {n}" for reason, n in sorted(result["dead_letters"].items()))
-        print(f"dead letters: {counts}")
+    actor = result["actor"]
+    show_facts(
+        {
+            "path": actor["path"],
+            "kind": actor["kind"],
+            "state": actor["state"],
+            "parent": actor["parent"],
+            "incarnation": actor["incarnation"],
+            "restarts": actor["restarts"],
+            "last error": actor["last_error"],
+            "since": f"{moment(actor['since'])} ({span(actor['age'])})",
+            "waiting": f"{actor['control_depth']} control, {actor['ordinary_depth']} ordinary",
+            "oldest": span(actor["oldest_age"]),
+            "busy for": span(actor["busy_for"]),
+            "handled": actor["handled"],
+            "children": result["children"],
+        }
+    )
 
 
-@verb(app, "tree")
-async def tree(desk: Desk) -> None:
-    """Draw the actors as the hierarchy that they are."""
-    result = await desk.call("actors.tree")
+@verb(app, "stop")
+async def stop(desk: Desk, path: Path) -> None:
+    """End an actor; one that its supervisor keeps is started again."""
+    result = await desk.call("actors.stop", path=path)
+    _tell(desk, path, result, {"stopped": "has stopped", "already_gone": "had ended already"})
+
+
+@verb(app, "restart")
+async def restart(desk: Desk, path: Path) -> None:
+    """End an actor and let its supervisor start it again; what waits in its mailbox stays."""
+    result = await desk.call("actors.restart", path=path)
+    _tell(desk, path, result, {"restarted": f"runs again, incarnation {result['incarnation']}"})
+
+
+@verb(app, "suspend")
+async def suspend(desk: Desk, path: Path) -> None:
+    """Hold an actor's ordinary messages; it still obeys control."""
+    result = await desk.call("actors.suspend", path=path)
+    _say(desk, result, f"{path} is suspended; let it go on with: turnkeepctl actors resume {path}")
+
+
+@verb(app, "resume")
+async def resume(desk: Desk, path: Path) -> None:
+    """Let a suspended actor go on with what waits for it."""
+    _say(desk, await desk.call("actors.resume", path=path), f"{path} goes on")
+
+
+def _tell(desk: Desk, path: str, result: dict[str, Any], sentences: dict[str, str]) -> None:
+    """Say what came of it. Raises Failure if the actor has outlived its stop."""
+    status = result["status"]
+    if status in sentences:
+        _say(desk, result, f"{path} {sentences[status]}")
+        return
     if desk.as_json:
         show_json(result)
-        return
-    for root in result["tree"]:
-        _draw(root, "", "")
+    raise Failure(Exit.FAILED, f"{path} did not end, although it was killed; it hears nothing more")
 
 
-def _row(actor: dict[str, Any]) -> list[Any]:
-    return [
-        actor["path"],
-        actor["kind"],
-        actor["state"],
-        actor["incarnation"],
-        actor["control_depth"] + actor["ordinary_depth"],
-        span(actor["oldest_age"]),
-        span(actor["busy_for"]),
-        actor["handled"],
-        actor["restarts"],
-        actor["last_error"],
-        span(actor["age"]),
-    ]
-
-
-def _draw(node: dict[str, Any], before: str, below: str) -> None:
-    path = node["path"]
-    name = path if not before else path.rsplit("/", 1)[-1]
-    about = f"{node['kind']}, {node['state']}"
-    if node["depth"]:
-        about += f", {node['depth']} waiting"
-    if node["restarts"]:
-        about += f", {node['restarts']} restarts"
-    print(f"{before}{name}  {styled(about, DIM)}")
-    for n, child in enumerate(node["children"]):
-        last = n == len(node["children"]) - 1
-        _draw(child, below + ("└─ " if last else "├─ "), below + ("   " if last else "│  "))
+def _say(desk: Desk, result: dict[str, Any], sentence: str) -> None:
+    if desk.as_json:
+        show_json(result)
+    else:
+        print(sentence)

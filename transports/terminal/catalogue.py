@@ -15,8 +15,9 @@ class Entry(NamedTuple):
 VERBS = {
     "chat": Entry("chat", "Talk to a session: Ctrl-C stops the answer, Ctrl-D leaves."),
     "status": Entry("system", "Say what runs, where, since when, and how much of everything there is."),
-    "ps": Entry("actors", "List the actors with their mailboxes and counters."),
-    "tree": Entry("actors", "Draw the actors as the hierarchy that they are."),
+    "ps": Entry("ps", "List the actors with their mailboxes and counters."),
+    "tree": Entry("ps", "Draw the actors as the hierarchy that they are."),
+    "actors": Entry("actors", "One actor: get, stop, restart, suspend, resume, trace; or list all."),
     "sessions": Entry("sessions", "Conversations: list, show, send, history, stop."),
     "events": Entry("events", "Show events; each has a number, from which a later call can go on."),
     "relays": Entry("relays", "List the links of relay peers."),
@@ -27,7 +28,7 @@ VERBS = {
     "shutdown": Entry("system", "End the daemon in order."),
 }
 
-GROUPS = frozenset({"sessions", "peers", "keys"})
+GROUPS = frozenset({"actors", "sessions", "peers", "keys"})
 """Words that take a verb of their own."""
 
 OPTIONS = (

@@ -1,6 +1,7 @@
 """/admin in the real composition, asked as the socket asks it."""
 
-from collections.abc import AsyncIterator
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +55,20 @@ async def backend() -> AsyncIterator[FakeBackend]:
 
 
 @pytest.fixture
-async def box(tmp_path: Path, backend: FakeBackend) -> AsyncIterator[AdminBox]:
-    lane = {"name": "fake", "base_url": backend.url, "model": "fake-1"}
-    async with Harness(tmp_path / "data", lane=[lane]) as harness:
-        made = AdminBox(harness)
-        await made.listen()
-        yield made
+async def boot(tmp_path: Path, backend: FakeBackend) -> AsyncIterator[Callable[..., Awaitable[AdminBox]]]:
+    """Start a harness with settings, once."""
+    async with contextlib.AsyncExitStack() as running:
+
+        async def start(**settings: Any) -> AdminBox:
+            lane = {"name": "fake", "base_url": backend.url, "model": "fake-1"}
+            harness = Harness(tmp_path / "data", lane=[lane], **settings)
+            box = AdminBox(await running.enter_async_context(harness))
+            await box.listen()
+            return box
+
+        yield start
+
+
+@pytest.fixture
+async def box(boot: Callable[..., Awaitable[AdminBox]]) -> AdminBox:
+    return await boot()

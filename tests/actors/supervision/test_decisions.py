@@ -4,7 +4,7 @@ import pytest
 
 from actors.backoff import Backoff
 from actors.messages.lifecycle import ABNORMAL, DownReason
-from actors.supervision.decisions import Fate, companions, judge, wants_restart
+from actors.supervision.decisions import Fate, Verdict, companions, judge, wants_restart
 from actors.supervision.spec import Intensity, Restart, Strategy
 
 BACKOFF = Backoff(1.0, 30.0)
@@ -45,6 +45,13 @@ def test_restarts_outside_the_window_do_not_count():
 
 def test_jitter_takes_its_fraction_of_the_bound():
     assert crash((0.0,), 1.0, fraction=0.25).delay == 0.25
+
+
+@pytest.mark.parametrize("restart", list(Restart))
+def test_an_ordered_restart_comes_at_once_whatever_the_type_and_does_not_count(restart):
+    full = (0.0, 1.0, 2.0)
+    verdict = judge(restart, DownReason.RESTART, full, INTENSITY, BACKOFF, now=3.0, fraction=1.0)
+    assert verdict == Verdict(Fate.AGAIN, full, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Each verb shows what the daemon says, for people and for programs."""
 
 import asyncio
+import contextlib
 import json
 
 import pytest
@@ -11,7 +12,7 @@ from actors.messages.secret import Secret
 from actors.messages.store import FindPeerBySecret, PutDelivery
 from tests.fakes.backend_script import Hold, Role, Text
 from tests.harness import until
-from transports.terminal import actors, events, keys, peers, relays, sessions, system
+from transports.terminal import actors, events, keys, peers, ps, relays, sessions, system
 from transports.terminal.client import AdminClient
 from transports.terminal.exits import ConnectionLost, Exit, Failure
 from transports.terminal.place import Options
@@ -28,14 +29,15 @@ async def result(capsys, work):
 
 
 async def test_ps(desk, json_desk, capsys):
-    out = await shown(capsys, actors.ps(desk, "/"))
+    out = await shown(capsys, ps.ps(desk, "/"))
     lines = out.splitlines()
     assert lines[0].split() == [
         "PATH",
         "KIND",
         "STATE",
         "INC",
-        "DEPTH",
+        "CONTROL",
+        "ORDINARY",
         "OLDEST",
         "BUSY",
         "HANDLED",
@@ -44,17 +46,72 @@ async def test_ps(desk, json_desk, capsys):
         "AGE",
     ]
     store = next(line.split() for line in lines if line.startswith("/store "))
-    assert store[1:5] == ["store", "running", "0", "0"] and len(store) == 11
-    listed = await result(capsys, actors.ps(json_desk, "/lanes"))
+    assert store[1:6] == ["store", "running", "0", "0", "0"] and len(store) == 12
+    listed = await result(capsys, ps.ps(json_desk, "/lanes"))
     assert [row["path"] for row in listed["actors"]] == ["/lanes", "/lanes/fake"]
 
 
 async def test_tree(desk, json_desk, capsys):
-    out = await shown(capsys, actors.tree(desk))
+    out = await shown(capsys, ps.tree(desk))
     assert out.startswith("/  supervisor, running\n├─ admin  admin, running\n")
     assert "├─ lanes  supervisor, running\n│  └─ fake  lane, running\n" in out
     assert "├─ store  store, running\n└─ sweeper  sweeper, running\n" in out
-    assert (await result(capsys, actors.tree(json_desk)))["tree"][0]["path"] == "/"
+    assert (await result(capsys, ps.tree(json_desk)))["tree"][0]["path"] == "/"
+
+
+async def test_ps_shows_what_is_asked_for(harness, desk, json_desk, capsys):
+    await desk.call("actors.suspend", path="/sessions")
+    await desk.call("sessions.send", chat="main", text="hello")
+    listed = await result(capsys, ps.ps(json_desk, sort="depth", limit=1))
+    assert [row["path"] for row in listed["actors"]] == ["/sessions"] and listed["total"] > 5
+    out = await shown(capsys, ps.ps(desk, state=["suspended"], depth=1))
+    assert out.splitlines()[1].startswith("/sessions  router  suspended")
+    assert out.splitlines()[2] == f"1 of {listed['total']} actors"
+    kinds = (await result(capsys, actors.ps(json_desk, kind=["lane", "store"])))["actors"]
+    assert [row["path"] for row in kinds] == ["/lanes/fake", "/store"]
+    await desk.call("actors.resume", path="/sessions")
+    with pytest.raises(Failure, match="depth, oldest") as failed:
+        await ps.ps(desk, sort="size")
+    assert failed.value.exit_code is Exit.USAGE
+
+
+async def test_one_actor(desk, json_desk, capsys):
+    out = await shown(capsys, actors.get(desk, "/lanes"))
+    assert "kind         supervisor\n" in out and "children     /lanes/fake\n" in out
+    assert (await result(capsys, actors.get(json_desk, "/store")))["actor"]["since"] > 1_700_000_000
+    out = await shown(capsys, actors.suspend(desk, "/sessions"))
+    assert out == "/sessions is suspended; let it go on with: turnkeepctl actors resume /sessions\n"
+    assert await shown(capsys, actors.resume(desk, "/sessions")) == "/sessions goes on\n"
+    out = await shown(capsys, actors.restart(desk, "/lanes/fake"))
+    assert out == "/lanes/fake runs again, incarnation 1\n"
+    restarted = await result(capsys, actors.restart(json_desk, "/lanes/fake"))
+    assert restarted == {"status": "restarted", "incarnation": 2}
+    assert await shown(capsys, actors.stop(desk, "/lanes/fake")) == "/lanes/fake has stopped\n"
+    for refused in ("/", "/admin", "/front"):
+        with pytest.raises(Failure) as failed:
+            await actors.restart(desk, refused)
+        assert failed.value.exit_code is Exit.REFUSED
+    with pytest.raises(Failure) as failed:
+        await actors.get(desk, "/nobody")
+    assert failed.value.exit_code is Exit.NOT_FOUND
+
+
+async def test_an_actor_that_outlives_its_stop_is_a_failure(boot, capsys):
+    harness = await boot(**{"admin.stop_s": 0.1})
+    desk = Desk(Options(url=harness.url, token=harness.admin_token))
+    behaviour = harness.at("/lanes/fake")._cell.behaviour
+    ended = asyncio.Event()
+
+    async def never(reason):
+        while not ended.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await ended.wait()
+
+    behaviour.on_stop = never
+    with pytest.raises(Failure, match="did not end") as failed:
+        await actors.restart(desk, "/lanes/fake")
+    assert failed.value.exit_code is Exit.FAILED
+    ended.set()
 
 
 async def test_status(harness, desk, json_desk, capsys):
@@ -119,14 +176,14 @@ async def test_keys(desk, json_desk, harness, capsys):
     out = await shown(capsys, keys.add(desk, "k", ["observe"]))
     token = out.splitlines()[1].split()[1]
     observer = Desk(Options(url=harness.url, token=token))
-    assert "/store" in await shown(capsys, actors.ps(observer, "/"))
+    assert "/store" in await shown(capsys, ps.ps(observer, "/"))
     with pytest.raises(Failure, match="scope admin") as failed:
         await keys.list_(observer)
     assert failed.value.exit_code is Exit.REFUSED
     assert token not in await shown(capsys, keys.list_(desk))
     await shown(capsys, keys.revoke(desk, "k"))
     with pytest.raises(Failure) as failed:
-        await actors.ps(observer, "/")
+        await ps.ps(observer, "/")
     assert failed.value.exit_code is Exit.REFUSED
     assert (await result(capsys, keys.add(json_desk, "k2")))["key"]["scopes"] == ["api"]
     assert len((await result(capsys, keys.list_(json_desk)))["keys"]) == 4
@@ -161,7 +218,7 @@ async def test_events_end_at_the_present(harness, desk, json_desk, capsys):
 
 async def test_what_is_wrong_has_an_exit_code(desk):
     with pytest.raises(Failure) as failed:
-        await actors.ps(Desk(Options(url="http://127.0.0.1:1", token="x")), "/")
+        await ps.ps(Desk(Options(url="http://127.0.0.1:1", token="x")), "/")
     assert failed.value.exit_code is Exit.NOT_RUNNING
     with pytest.raises(Failure) as failed:
         await sessions.show(desk, "nope")
