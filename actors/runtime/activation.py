@@ -1,6 +1,7 @@
 """The body of an activation task: drains bounded batches of one cell's mailbox, and ends when that is empty."""
 
 import asyncio
+from contextvars import copy_context
 from typing import TYPE_CHECKING
 
 from actors.exceptions import DeadlineExceeded, Refusal
@@ -70,6 +71,10 @@ class Activation:
         now = system.tick = cell.busy_since = monotonic()
         ends = now + BATCH_SECONDS
         for _ in range(BATCH_MESSAGES):
+            if copy_context() and not mailbox.empty():
+                # What a handler has set there is not the next message's: that has a new activation, with a clean one.
+                own.current = None
+                return True
             if control:
                 envelope = control.pop(0)
                 if await self._handle_system(envelope, now):

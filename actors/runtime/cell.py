@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable
+from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
 import pykka
@@ -222,8 +223,9 @@ class Cell(pykka.Actor):
             return
         # The constructor never runs the coroutine eagerly, whatever the loop's task factory: with an eager one the
         # receiver would run inside the sender's tell.
+        # Nor does it see the sender's context variables: whoever happened to wake it is not the sender of all.
         activation = Activation(self, self.own)
-        self._task = asyncio.Task(activation.run(), loop=self.system.loop, name=self.path)
+        self._task = asyncio.Task(activation.run(), loop=self.system.loop, name=self.path, context=Context())
         self.system.active.add(self)
 
     def rest(self) -> None:

@@ -4,6 +4,9 @@ import asyncio
 import gc
 import weakref
 
+import pytest
+
+from actors.runtime import Budget, System
 from tests.actors.runtime.conftest import Do, Note, Scribe, UrgentNote
 
 
@@ -59,3 +62,64 @@ async def test_an_idle_actor_known_by_its_ref_alone_is_not_collected(system, wit
     behaviour = await ref.ask(Do(work=weakref.ref), within(1))
     gc.collect()
     assert behaviour() is not None
+
+
+async def test_the_receiver_never_runs_inside_the_senders_tell(system, within):
+    ref = system.spawn("/a", Scribe)
+    await ref.started(within(1))
+    await system.idle()
+    handled = []
+    ref.tell(Do(work=lambda a: handled.append("handled")))
+    handled.append("told")
+    await system.idle()
+    assert handled == ["told", "handled"]
+
+
+async def test_a_message_passes_through_a_long_chain_of_actors_without_recursion(system, within):
+    length = 3000
+    refs = []
+
+    def hand_on(place):
+        def work(actor):
+            if place + 1 < length:
+                refs[place + 1].tell(Do(work=hand_on(place + 1)))
+            else:
+                arrived.tell(Note(word="through"))
+
+        return work
+
+    arrived = system.port("arrived")
+    refs.extend(system.spawn(f"/{n}", Scribe) for n in range(length))
+    refs[0].tell(Do(work=hand_on(0)))
+    assert (await arrived.receive(within(30))).word == "through"
+
+
+async def test_while_an_answer_is_awaited_the_loop_comes_round(system, within):
+    ref = system.spawn("/a", Scribe)
+    gate = asyncio.Event()
+    turns = 0
+
+    async def heartbeat():
+        nonlocal turns
+        while turns < 100:
+            turns += 1
+            await asyncio.sleep(0)
+        gate.set()
+
+    beating = asyncio.ensure_future(heartbeat())
+    assert await ref.ask(Do(work=lambda a: gate.wait()), within(5)) is True
+    await beating
+    assert turns == 100
+
+
+@pytest.mark.parametrize("fatal", [SystemExit, KeyboardInterrupt])
+def test_an_exit_of_the_process_passes_through_a_handler(fatal):
+    def leave(_):
+        raise fatal
+
+    async def main():
+        system = System()
+        await system.spawn("/a", Scribe).ask(Do(work=leave), Budget.of(system.clock, 5))
+
+    with pytest.raises(fatal):
+        asyncio.run(main())
