@@ -5,8 +5,21 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from actors.messages import quarantine
 from actors.messages import store as requests
-from storage import acceptance, bindings, chats, deliveries, events, history, inbox, keys, sessions, turns
+from storage import (
+    acceptance,
+    bindings,
+    chats,
+    deliveries,
+    events,
+    history,
+    inbox,
+    keys,
+    quarantines,
+    sessions,
+    turns,
+)
 from storage.conversations import Conversations
 from storage.peers import Peers
 from storage.retention import Retain, retain
@@ -60,5 +73,7 @@ def families(seal: Seal, conversations: Conversations, retention: RetentionSetti
         requests.AppendEvents: events.append_events,
         requests.LastEventSeq: events.last_event_seq,
         requests.ReadEvents: events.read_events,
+        quarantine.KeepQuarantine: quarantines.keep_quarantine,
+        quarantine.ReadQuarantines: quarantines.read_quarantines,
         Retain: partial(retain, settings=retention),
     }

@@ -6,11 +6,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from actors.exceptions import SchemaTooNew, StoreUnavailable
-from storage.schema import APPLICATION_ID, TABLES, VERSION
+from storage.schema import APPLICATION_ID, QUARANTINES, TABLES, VERSION
 
 Step = Callable[[sqlite3.Connection], None]
 
-STEPS: Mapping[int, Step] = {}
+
+def add_quarantines(connection: sqlite3.Connection) -> None:
+    """Lead from version 1 to 2."""
+    # One by one, as a script would commit what has begun.
+    for statement in QUARANTINES:
+        connection.execute(statement)
+
+
+STEPS: Mapping[int, Step] = {1: add_quarantines}
 """The step that leads away from each older version."""
 
 

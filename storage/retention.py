@@ -71,6 +71,7 @@ def rules(settings: RetentionSettings) -> tuple[Rule, ...]:
             max(settings.inbox_days * DAY, settings.dedupe_h * HOUR),
             condition="state <> 'accepted'",
         ),
+        Rule("quarantines", "ended_at", settings.quarantines_days * DAY, among="ended_at IS NOT NULL"),
         Rule("turns", "admitted_at", settings.turns_days * DAY, condition="ended_at IS NOT NULL"),
     )
 

@@ -5,10 +5,41 @@ Tables that only grow at one end have a ``seq``: rows come in its order and leav
 no index on time.
 """
 
-VERSION = 1
+VERSION = 2
 
 APPLICATION_ID = 0x5475726E
 """Marks the file as ours: "Turn"."""
+
+QUARANTINES = (
+    """
+-- Stops whose end was not proved in time, and what has ended too often; ended_at is set once one is lifted.
+CREATE TABLE quarantines (
+    seq           INTEGER PRIMARY KEY AUTOINCREMENT,
+    quarantine_id TEXT NOT NULL UNIQUE,
+    version       INTEGER NOT NULL,
+    kind          TEXT NOT NULL,
+    name          TEXT NOT NULL,
+    generation    INTEGER NOT NULL,
+    host          TEXT NOT NULL,
+    boot_id       TEXT NOT NULL,
+    asked_by      TEXT NOT NULL,
+    why           TEXT NOT NULL,
+    reason        TEXT NOT NULL,
+    state         TEXT NOT NULL,
+    proved        INTEGER NOT NULL,
+    since         REAL NOT NULL,
+    attempts      INTEGER NOT NULL,
+    last_answer   TEXT,
+    last_try_at   REAL,
+    cause         TEXT,
+    ended_at      REAL,
+    ended_by      TEXT
+)
+""",
+    "CREATE UNIQUE INDEX quarantines_open ON quarantines (kind, name) WHERE ended_at IS NULL",
+    "CREATE INDEX quarantines_ended ON quarantines (seq) WHERE ended_at IS NOT NULL",
+)
+"""The tables that came with version 2."""
 
 TABLES = """
 -- Relay peers. link_gen numbers their links and only grows.
@@ -100,6 +131,7 @@ CREATE TABLE inbox (
 CREATE INDEX inbox_waiting ON inbox (session_id, seq) WHERE state = 'accepted';
 
 -- What makes a repetition a duplicate (RLY-12): a message's id in its chat, and a peer's buffer id with its body.
+-- inbox_id is what it became; of a post to the console the row of the history.
 CREATE TABLE seen (
     seq         INTEGER PRIMARY KEY AUTOINCREMENT,
     peer        TEXT NOT NULL,
@@ -183,4 +215,4 @@ CREATE TABLE events (
     at          REAL NOT NULL,
     data        BLOB NOT NULL
 );
-"""
+""" + "".join(f"{statement};" for statement in QUARANTINES)

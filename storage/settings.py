@@ -32,3 +32,5 @@ class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Messages that have been turned, or never will be; their text lives on in the history."""
     turns_days: float = 90.0
     events_days: float = 30.0
+    quarantines_days: float = 90.0
+    """Quarantines that have been lifted."""

@@ -7,6 +7,7 @@ import msgspec
 
 from actors.messages.base import ControlMessage, ControlRequest
 from actors.messages.lifecycle import StopStatus
+from actors.messages.store import Read, Write
 
 DAEMON = "daemon"
 """The host of whatever runs in the daemon's own process: the end of that process is the proof of its end."""
@@ -209,3 +210,24 @@ class ReconcileQuarantines(ControlRequest[tuple[QuarantineRow, ...]], frozen=Tru
     """Ask the hosts again, now, about one or about all. Answers what has been asked about, as it is then."""
 
     name: str | None = None
+
+
+# To /store
+
+
+class KeepQuarantine(Write[QuarantineRow], frozen=True, kw_only=True):
+    """
+    Write a case over the ``version`` that the caller has seen; the answer has the next one. Repeating it is harmless.
+
+    Refused with Conflict if another version is stored, or the subject's name has another open case.
+    """
+
+    row: QuarantineRow
+
+
+class ReadQuarantines(Read[tuple[QuarantineRow, ...]], frozen=True, kw_only=True):
+    """Cases, the newest first: the open ones, or the closed ones; of one name or of all."""
+
+    closed: bool = False
+    name: str | None = None
+    limit: int = 1000

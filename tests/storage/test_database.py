@@ -111,7 +111,7 @@ async def test_rel_2_a_newer_schema_is_left_alone(directory):
     await with_one_session(directory)
     write(directory / FILE, "PRAGMA user_version = 99")
     before = (directory / FILE).read_bytes()
-    await refused(directory, SchemaTooNew, "version 99, this Turnkeep knows 1: install a newer one")
+    await refused(directory, SchemaTooNew, f"version 99, this Turnkeep knows {VERSION}: install a newer one")
     assert (directory / FILE).read_bytes() == before
 
 

@@ -1,0 +1,121 @@
+"""Quarantines: the open ones, and how the others were lifted."""
+
+import sqlite3
+
+from actors.exceptions import Conflict
+from actors.messages.quarantine import (
+    Case,
+    CaseState,
+    ExitCause,
+    KeepQuarantine,
+    QuarantineReason,
+    QuarantineRow,
+    ReadQuarantines,
+    Subject,
+    SubjectKind,
+)
+
+INSERT = """
+INSERT INTO quarantines (version, reason, state, proved, since, attempts, last_answer, last_try_at, cause, ended_at,
+    ended_by, quarantine_id, kind, name, generation, host, boot_id, asked_by, why)
+VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+UPDATE = """
+UPDATE quarantines SET version = version + 1, reason = ?, state = ?, proved = ?, since = ?, attempts = ?, last_answer = ?,
+    last_try_at = ?, cause = ?, ended_at = ?, ended_by = ?
+WHERE quarantine_id = ? AND version = ?
+"""
+
+
+def keep_quarantine(connection: sqlite3.Connection, request: KeepQuarantine) -> QuarantineRow:
+    """See KeepQuarantine."""
+    row = request.row
+    stored = _find(connection, row.quarantine_id)
+    if stored is not None and stored.version == row.version + 1 and stored.case == row.case:
+        # The answer to the first of them was lost.
+        return stored
+    if (stored.version if stored is not None else 0) != row.version:
+        found = f"version {stored.version}" if stored is not None else "none"
+        raise Conflict(
+            f"the quarantine of {row.case.subject} was changed meanwhile: version {row.version} was expected, {found} is stored"
+        )
+    if stored is None:
+        _look_for_another(connection, row)
+        connection.execute(INSERT, (*_changing(row.case), row.quarantine_id, *_fixed(row.case)))
+    else:
+        connection.execute(UPDATE, (*_changing(row.case), row.quarantine_id, row.version))
+    return QuarantineRow(quarantine_id=row.quarantine_id, version=row.version + 1, case=row.case)
+
+
+def read_quarantines(connection: sqlite3.Connection, request: ReadQuarantines) -> tuple[QuarantineRow, ...]:
+    """See ReadQuarantines."""
+    which = "NOT NULL" if request.closed else "NULL"
+    of_name, values = ("AND name = ?", [request.name]) if request.name is not None else ("", [])
+    rows = connection.execute(
+        f"SELECT * FROM quarantines WHERE ended_at IS {which} {of_name} ORDER BY seq DESC LIMIT ?",
+        [*values, request.limit],
+    )
+    return tuple(_row(row) for row in rows)
+
+
+def _find(connection: sqlite3.Connection, quarantine_id: str) -> QuarantineRow | None:
+    found = connection.execute(
+        "SELECT * FROM quarantines WHERE quarantine_id = ?", (quarantine_id,)
+    ).fetchone()
+    return _row(found) if found is not None else None
+
+
+def _look_for_another(connection: sqlite3.Connection, row: QuarantineRow) -> None:
+    subject = row.case.subject
+    found = connection.execute(
+        "SELECT generation FROM quarantines WHERE kind = ? AND name = ? AND ended_at IS NULL",
+        (subject.kind, subject.name),
+    ).fetchone()
+    if found is not None and row.case.open:
+        raise Conflict(f"{subject.kind} {subject.name} is quarantined already, as generation {found[0]}")
+
+
+def _changing(case: Case) -> tuple[object, ...]:
+    return (
+        case.reason,
+        case.state,
+        case.proved,
+        case.since,
+        case.attempts,
+        case.last_answer,
+        case.last_try_at,
+        case.cause,
+        case.ended_at,
+        case.ended_by,
+    )
+
+
+def _fixed(case: Case) -> tuple[object, ...]:
+    subject = case.subject
+    return (subject.kind, subject.name, subject.generation, case.host, case.boot_id, case.by, case.why)
+
+
+def _row(row: sqlite3.Row) -> QuarantineRow:
+    subject = Subject(kind=SubjectKind(row["kind"]), name=row["name"], generation=row["generation"])
+    return QuarantineRow(
+        quarantine_id=row["quarantine_id"],
+        version=row["version"],
+        case=Case(
+            subject=subject,
+            host=row["host"],
+            boot_id=row["boot_id"],
+            by=row["asked_by"],
+            why=row["why"],
+            reason=QuarantineReason(row["reason"]),
+            state=CaseState(row["state"]),
+            proved=bool(row["proved"]),
+            since=row["since"],
+            attempts=row["attempts"],
+            last_answer=row["last_answer"],
+            last_try_at=row["last_try_at"],
+            cause=ExitCause(row["cause"]) if row["cause"] is not None else None,
+            ended_at=row["ended_at"],
+            ended_by=row["ended_by"],
+        ),
+    )
