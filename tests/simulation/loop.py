@@ -1,0 +1,207 @@
+"""
+An asyncio loop on virtual time, whose order of steps comes from a seed.
+
+Time. ``time()`` stands still while anything can run. Once nothing is ready it jumps to the next timer. Work of threads
+takes the virtual time that tests.simulation.threads gives it; a job of an executor is waited for without moving time.
+When nothing is ready and no timer is set, nothing would ever happen again: that raises Stuck.
+
+Order. asyncio documents that ``call_soon`` calls back in the order of registration, and libraries lean on it: a
+transport calls ``connection_made`` before it wakes whoever asked for the connection, ``data_received`` before
+``connection_lost``, a future its callbacks in order. Callbacks that are no steps of a task therefore keep their order
+among themselves, and no step of a task overtakes one that was registered before it: that may be the cause it relies
+on. What nobody is promised is *when* a task comes to run after it was made or woken: whichever other tasks run first,
+and whatever I/O comes in between, could as well have been a moment earlier. So a task's step may wait for any other
+task's step, and for plain callbacks that were registered later. A task has one step at most in the queue, so that its
+own order is not in question. Without an rng the order is asyncio's own.
+"""
+
+import asyncio
+import contextvars
+import itertools
+import random
+import selectors
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+START = 1000.0
+"""Monotonic seconds at the beginning."""
+
+REAL_SECONDS = 30.0
+"""How long a thread's work may really take before the run is given up."""
+
+MOST_STEPS = 3_000_000
+"""Callbacks of one loop: a run that needs more goes round in circles."""
+
+
+class Stuck(Exception):
+    """Nothing is ready, no timer is set and no thread works: what is waited for will never come."""
+
+
+class Runaway(Exception):
+    """Callbacks go on without end."""
+
+
+class Process:
+    """
+    What belongs together and can be killed together: every callback that was registered in its context.
+
+    ``tasks`` are those that have not ended, in the order in which they were made.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._seen: dict[asyncio.Task[Any], None] = {}
+        self._prune_at = 256
+
+    def __repr__(self) -> str:
+        return f"<Process {self.name}>"
+
+    def context(self) -> contextvars.Context:
+        """Return a context of its own: what is registered in it is this process's."""
+        context = contextvars.copy_context()
+        context.run(PROCESS.set, self)
+        return context
+
+    def owns(self, task: asyncio.Task[Any]) -> None:
+        """Remember a task."""
+        self._seen[task] = None
+        if len(self._seen) > self._prune_at:
+            self._seen = {task: None for task in self._seen if not task.done()}
+            self._prune_at = 2 * len(self._seen) + 256
+
+    @property
+    def tasks(self) -> list[asyncio.Task[Any]]:
+        return [task for task in self._seen if not task.done()]
+
+
+PROCESS: contextvars.ContextVar[Process | None] = contextvars.ContextVar("process", default=None)
+
+
+class Ready:
+    """The loop's queue of callbacks that are ready; ``popleft`` takes any of those whose turn it may be."""
+
+    def __init__(self, rng: random.Random | None) -> None:
+        self._rng = rng
+        self._numbers = itertools.count()
+        self._calls: deque[tuple[int, asyncio.Handle]] = deque()
+        self._steps: list[tuple[int, asyncio.Handle]] = []
+        self.taken = 0
+
+    def __len__(self) -> int:
+        return len(self._calls) + len(self._steps)
+
+    def append(self, handle: asyncio.Handle) -> None:
+        """Add a callback."""
+        task = getattr(handle._callback, "__self__", None)  # type: ignore[attr-defined]
+        if not isinstance(task, asyncio.Task):
+            self._calls.append((next(self._numbers), handle))
+            return
+        self._steps.append((next(self._numbers), handle))
+        process = handle._context.get(PROCESS)  # type: ignore[attr-defined]
+        if process is not None:
+            process.owns(task)
+
+    def popleft(self) -> asyncio.Handle:
+        """Take the next one."""
+        self.taken += 1
+        if self.taken > MOST_STEPS:
+            raise Runaway(f"more than {MOST_STEPS} callbacks; the next one is {self._calls or self._steps}")
+        steps, calls = self._steps, self._calls
+        if not steps:
+            return calls.popleft()[1]
+        # Steps that are older than every plain callback; any of them may be next, or that callback.
+        eligible = len(steps)
+        if calls:
+            first = calls[0][0]
+            eligible = next((n for n, (number, _) in enumerate(steps) if number > first), eligible)
+        if self._rng is None:
+            return steps.pop(0)[1] if eligible else calls.popleft()[1]
+        choice = int(self._rng.random() * (eligible + bool(calls)))
+        return steps.pop(choice)[1] if choice < eligible else calls.popleft()[1]
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._calls.clear()
+        self._steps.clear()
+
+
+class VirtualSelector(selectors.DefaultSelector):
+    """Instead of waiting it lets the loop's time pass."""
+
+    loop: "VirtualLoop"
+
+    def select(self, timeout: float | None = None) -> list[Any]:
+        """Return what is readable now; if nothing is, and nothing is ready, time has passed until the next timer."""
+        # The loop's own pipe, with which threads wake it, is always there.
+        watching = len(self.get_map()) > 1 or self.loop.jobs
+        events = super().select(0) if watching else []
+        if events or timeout == 0:
+            return events
+        if self.loop.jobs:
+            return super().select(REAL_SECONDS)
+        if timeout is None:
+            raise Stuck("nothing is ready and no timer is set")
+        self.loop.pass_time(timeout)
+        return []
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """See the module."""
+
+    def __init__(self, rng: random.Random | None = None) -> None:
+        self._now = START
+        # Jobs of executors that have not been answered yet.
+        self.jobs = 0
+        selector = VirtualSelector()
+        selector.loop = self
+        super().__init__(selector)
+        self._ready: Any = Ready(rng)
+
+    @property
+    def steps(self) -> int:
+        """How many callbacks have run."""
+        return int(self._ready.taken)
+
+    def time(self) -> float:
+        """Return virtual seconds."""
+        return self._now
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass; only while nothing is ready."""
+        self._now += seconds
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+        """Run in a thread; time stands still until it has answered."""
+        future = super().run_in_executor(executor, func, *args)
+        self.jobs += 1
+        future.add_done_callback(self._job_done)
+        return future
+
+    def _job_done(self, _: Any) -> None:
+        self.jobs -= 1
+
+    def timers(self, process: Process) -> Iterator[asyncio.TimerHandle]:
+        """Return the timers of a process that are set, in no order."""
+        scheduled: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
+        for timer in scheduled:
+            if not timer.cancelled() and timer._context.get(PROCESS) is process:  # type: ignore[attr-defined]
+                yield timer
+
+
+class VirtualClock:
+    """The clock of a system on such a loop. The wall clock goes with it, and may jump."""
+
+    def __init__(self, loop: VirtualLoop, wall: float = 1_800_000_000.0) -> None:
+        self._loop = loop
+        self._ahead = wall - loop.time()
+        self.monotonic = loop.time
+        self.call_later = loop.call_later
+
+    def wall(self) -> float:
+        """Return unix seconds."""
+        return self._loop.time() + self._ahead
+
+    def jump(self, seconds: float) -> None:
+        """Set the wall clock forward, or back."""
+        self._ahead += seconds
