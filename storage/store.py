@@ -83,7 +83,7 @@ class Store(Actor):
 
     async def on_start(self) -> None:
         """Open a connection of this incarnation's own."""
-        self._connection = await self._database.connect()
+        self._connection = await self._connect()
         self._started = (self.ctx.now(), self.ctx.wall())
         self.ctx.set_timer("retain", self._settings.retain_every_s, RetainDue())
 
@@ -147,15 +147,17 @@ class Store(Actor):
             queued.reply.set_exception(DeadlineExceeded(name))
 
     def _begin(self, batch: list[Queued]) -> Awaitable[list[Any]]:
+        pass_point = self.ctx.system.failpoints.hit
         run = partial(
             run_batch,
             requests=[queued.request for queued in batch],
             functions=self._functions,
-            pass_point=self.ctx.system.failpoints.hit,
+            pass_point=pass_point,
             on_undone=self._conversations.forget,
         )
 
         def work(connection: sqlite3.Connection) -> list[Any]:
+            pass_point("store.before_begin")
             self._database.check_place()
             return run(connection)
 
@@ -164,8 +166,12 @@ class Store(Actor):
         return self._connection.submit(work)
 
     async def _reconnect(self, work: Callable[[sqlite3.Connection], list[Any]]) -> list[Any]:
-        self._connection = await self._database.connect()
+        self._connection = await self._connect()
         return await self._connection.run(work)
+
+    async def _connect(self) -> Connection:
+        await self.ctx.system.failpoints.reach("store.connect")
+        return await self._database.connect()
 
     async def _finish(self, batch: list[Queued], outcomes: Awaitable[list[Any]]) -> None:
         try:
@@ -174,12 +180,13 @@ class Store(Actor):
             answers = self._failed(batch, error)
         else:
             self._count(batch)
-            self.ctx.system.failpoints.hit("store.after_commit")
+            await self.ctx.system.failpoints.reach("store.after_commit")
         for queued, answer in zip(batch, answers, strict=True):
             if isinstance(answer, Failure):
                 self._answer_failure(queued, answer.error)
             elif queued.reply is not None:
-                queued.reply.set(answer)
+                if not self.ctx.system.failpoints.drops("store.answer"):
+                    queued.reply.set(answer)
             elif isinstance(answer, Retained):
                 self._retained(answer)
 

@@ -47,6 +47,7 @@ class Admin(Actor):
         if not isinstance(message, Perform):
             return None
         request, caller = message.request, message.caller
+        self.ctx.system.failpoints.hit("admin.perform")
         try:
             self._admit(request, caller)
         except Refusal as refusal:

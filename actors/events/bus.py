@@ -88,6 +88,7 @@ class EventBus(Actor):
 
     async def on_start(self) -> None:
         """Go on numbering where the store's record ends, and take what was published so far."""
+        await self.ctx.system.failpoints.reach("events.start")
         budget = self.ctx.within(self._settings.store_s)
         last = await self._store.ask(LastEventSeq(), budget)
         newest = await self._store.ask(ReadEvents(from_seq=last, limit=1), budget)
@@ -154,6 +155,7 @@ class EventBus(Actor):
             self.ctx.set_timer(FLUSH, delay, FlushDue())
 
     def _flush(self) -> None:
+        self.ctx.system.failpoints.hit("events.flush")
         batch = self._ring.unstored(self._settings.batch)
         seq = batch[-1].seq
         self.ctx.pipe(
@@ -165,6 +167,7 @@ class EventBus(Actor):
         )
 
     def _batch_stored(self, message: BatchStored) -> None:
+        self.ctx.system.failpoints.hit("events.stored")
         self._flushing = False
         if not message.stored:
             self._failures += 1

@@ -86,6 +86,7 @@ class Courier:
             case ClaimAgain():
                 self.decide(outbox.AskDue())
             case PartAnswered(delivery_id=delivery_id, result=result):
+                self._ctx.system.failpoints.hit("relay.result")
                 self.decide(outbox.PartAnswered(delivery_id, result))
             case DeliveryAdvanced(delivery_id=delivery_id):
                 self._store_outcome(delivery_id)
@@ -124,6 +125,7 @@ class Courier:
                     self._ctx.cancel_timer(f"rest:{chat}")
 
     def _claim(self, busy_chats: tuple[str, ...], limit: int) -> None:
+        self._ctx.system.failpoints.hit("relay.claim")
         request = ClaimDeliveries(at=self._ctx.wall(), peer=self._name, busy_chats=busy_chats, limit=limit)
         self._ctx.pipe(
             self._store.ask(request, self._store_budget()),
@@ -155,6 +157,7 @@ class Courier:
         )
 
     def _send_part(self, effect: outbox.SendPart) -> None:
+        self._ctx.system.failpoints.hit("relay.deliver")
         delivery_id, route = effect.delivery.delivery_id, effect.delivery.route
         link = self._current()
         if link is None:
@@ -199,6 +202,7 @@ class Courier:
         )
 
     def _store_outcome(self, delivery_id: str) -> None:
+        self._ctx.system.failpoints.hit("relay.settle")
         settlement = self._outbox.settling[delivery_id]
         request = SettleDelivery(
             at=self._ctx.wall(),

@@ -69,6 +69,7 @@ class Sessions(Actor):
 
     async def on_start(self) -> None:
         """Settle what the last run left unfinished, then wake the sessions that have mail."""
+        await self.ctx.system.failpoints.reach("sessions.start")
         budget = self.ctx.within(self._settings.store_s)
         unfinished = await self._store.ask(Unfinished(), budget)
         writes = recover(
@@ -202,6 +203,7 @@ class Sessions(Actor):
             self._forward(session_id, message)
 
     def _recover(self, session_id: str) -> None:
+        self.ctx.system.failpoints.hit("sessions.recover")
         def settling(unfinished: Any) -> RecoveryRead:
             mine = tuple(entry for entry in unfinished if entry[0].session_id == session_id)
             writes = recover(mine, policy=self._settings.on_restart, clients_gone=False, now=self.ctx.wall())

@@ -108,6 +108,7 @@ class Session(Actor):
             case RetryTake():
                 self._decide(machine.Retry())
             case TurnEnded():
+                self.ctx.system.failpoints.hit("session.ended")
                 self._decide(machine.EndStored(message.turn_gen, message.state, message.peer_to_deliver))
             case LostTurnEnded():
                 self._lost_turn_ended(message)
@@ -170,6 +171,7 @@ class Session(Actor):
     # The turn
 
     def _take(self) -> None:
+        self.ctx.system.failpoints.hit("session.take")
         request = TakeTurn(session_id=self._session_id, turn_id=self.ctx.system.new_id(), at=self.ctx.wall())
         self.ctx.pipe(
             self._store.ask(request, self.ctx.within(self._settings.store_s)),
@@ -194,6 +196,7 @@ class Session(Actor):
             self._store.ask(write, self.ctx.within(self._settings.store_s))
 
     def _start_turn(self, turn: TakenTurn) -> None:
+        self.ctx.system.failpoints.hit("session.taken")
         self._watching = self._waiting.pop(turn.inbox_id, [])
         watchers = tuple(self._watching)
         me = self.ctx.ref
@@ -329,6 +332,7 @@ class Session(Actor):
     # Rest
 
     def _ask_to_leave(self) -> None:
+        self.ctx.system.failpoints.hit("session.leave")
         self.ctx.pipe(
             self._router.ask(
                 Passivate(session_id=self._session_id, seen=self._seen, session=self.ctx.ref),

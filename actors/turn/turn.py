@@ -119,6 +119,7 @@ class Turn(Actor):
         if message.stream_id != self._stream_id(self._state.attempt):
             # What a lost attempt still says is fenced.
             return
+        self.ctx.system.failpoints.hit("turn.stream")
         match message:
             case StreamDelta(text=text, reasoning=reasoning):
                 self._decide(machine.Delta(text, reasoning))
@@ -174,6 +175,7 @@ class Turn(Actor):
         return f"{self._taken.turn_id}:{self._taken.turn_gen}:{attempt}"
 
     def _open(self, attempt: int) -> None:
+        self.ctx.system.failpoints.hit("turn.open")
         assert self._lane is not None
         request = OpenStream(
             stream_id=self._stream_id(attempt),
@@ -233,6 +235,7 @@ class Turn(Actor):
     # The store
 
     def _flush(self, text: str) -> None:
+        self.ctx.system.failpoints.hit("turn.flush")
         self.ctx.cancel_timer("flush")
         partial = FlushPartial(
             turn_id=self._taken.turn_id, turn_gen=self._taken.turn_gen, text=text, at=self.ctx.wall()
@@ -244,6 +247,7 @@ class Turn(Actor):
         )
 
     def _store_end(self, end: machine.End) -> None:
+        self.ctx.system.failpoints.hit("turn.end")
         self.ctx.cancel_timer("budget")
         self.ctx.cancel_timer("flush")
         request = EndTurn(
@@ -285,6 +289,7 @@ class Turn(Actor):
             self._decide(machine.StoreFailed())
 
     def _leave(self, end: machine.End) -> None:
+        self.ctx.system.failpoints.hit("turn.leave")
         delivery = self._delivery(end)
         self.ctx.publish(
             f"turn.{end.state}",

@@ -123,6 +123,7 @@ class OpenAILane(ModelLane):
     async def _post(self, stream: Stream) -> aiohttp.ClientResponse | None:
         request = stream.request
         try:
+            await self.ctx.system.failpoints.reach("lane.request")
             body = request_body(self._settings, request.entries, request.params)
             data = body if len(body) <= INLINE_BODY_BYTES else io.BytesIO(body)
             return await self._client.post(self._url, data=data, allow_redirects=False)
@@ -133,6 +134,7 @@ class OpenAILane(ModelLane):
     async def _read(self, stream: Stream, response: aiohttp.ClientResponse) -> None:
         stream.heard()
         stream.arm()
+        await self.ctx.system.failpoints.reach("lane.armed")
         reading = Reading(
             max_event_bytes=self._settings.max_event_bytes, finish_optional=self._settings.finish_optional
         )
@@ -155,6 +157,7 @@ class OpenAILane(ModelLane):
         loop = asyncio.get_running_loop()
         while reading.progress is not Progress.CLOSED:
             data = await response.content.readany()
+            await self.ctx.system.failpoints.reach("lane.chunk")
             stream.heard()
             for piece in reading.feed(data) if data else reading.end():
                 stream.delta(text=piece.text, reasoning=piece.reasoning)

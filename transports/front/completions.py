@@ -85,6 +85,7 @@ class Completions:
         lane = self._lane(request.model)
         chat = Chat(token=token, owner=key.owner)
         detached = exchange.header(DETACH) in ("1", "true")
+        await self._edges.system.failpoints.reach("front.admit")
         watch = await self._keep(chat, request, lane, detached, budget)
         return Admitted(request=request, model=request.model or lane.name, detached=detached, watch=watch)
 
@@ -117,6 +118,7 @@ class Completions:
             watch = await self._intake.keep(
                 chat, kept, lane.name, afresh=afresh, detached=detached, budget=budget
             )
+            self._edges.system.failpoints.hit("front.admitted")
             watch.attach()
         self._intake.supersede(left)
         return watch

@@ -49,6 +49,7 @@ class Watch:
                 return TOO_SLOW
             except ActorStopped:
                 return End(code=FAILED, message="The turn's events ended early.")
+            await self._edges.system.failpoints.reach("front.hear")
             self._heard.extend(self._feed.hear(message))
         heard = self._heard.popleft()
         return await self._settle() if isinstance(heard, Unsettled) else heard

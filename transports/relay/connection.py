@@ -143,6 +143,7 @@ class Connection:
                         frame = self._frame(line)
                         if frame is None:
                             continue
+                        await self._system.failpoints.reach("relay.frame")
                         if self._link is not None:
                             await self._hear(frame)
                         elif await self._introduce(frame):
@@ -298,6 +299,7 @@ class Connection:
             lines.append(line)
             size += len(line)
         if lines:
+            await self._system.failpoints.reach("relay.write")
             await self._send_in_time({"type": "websocket.send", "text": "".join(lines)})
             return True
         return self._wire.closing is None
