@@ -4,8 +4,10 @@ Every exception that crosses a module border of Turnkeep.
 * TurnkeepError
     * RuntimeFault: the runtime could not carry a message
         * ActorStopped: the actor is gone, or went before it handled the message
+            * ActorQuarantined: it is held until it has ended or an operator releases it
         * MailboxFull: the ordinary lane is at its bound
         * DeadlineExceeded: the budget ended first
+        * OutcomeUnknown: nobody can say whether a write was kept
         * HandlerFailed: the handler of an asked message raised
         * StartFailed: the actor never became ready
         * BlockingCall: a synchronous wait on the event loop's own thread
@@ -40,6 +42,13 @@ class ActorStopped(RuntimeFault):
         self.path = path
 
 
+class ActorQuarantined(ActorStopped):
+    """The actor named by ``path`` is quarantined: it takes no messages until it is released."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "is quarantined: see turnkeepctl quarantine list")
+
+
 class MailboxFull(RuntimeFault):
     """The ordinary lane of ``path`` is at its bound and its policy is to refuse."""
 
@@ -53,6 +62,14 @@ class DeadlineExceeded(RuntimeFault):
 
     def __init__(self, what: str) -> None:
         super().__init__(f"no time left for {what}")
+        self.what = what
+
+
+class OutcomeUnknown(RuntimeFault):
+    """Whether the write ``what`` was kept is not known: its answer is late or lost, and so is that to its repetition."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"whether {what} was done is not known; look before you repeat it")
         self.what = what
 
 

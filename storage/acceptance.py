@@ -51,17 +51,19 @@ def accept_message(connection: sqlite3.Connection, request: AcceptMessage) -> Ac
 
 def rotate_chat(connection: sqlite3.Connection, request: RotateChat) -> Accepted:
     """See RotateChat. There is no message, so ``inbox_id`` is empty."""
-    session_id, created = session_of_chat(
-        connection,
-        peer=request.peer,
-        scope=request.scope,
-        session_key=request.session_key,
-        new_session_id=request.new_session_id,
-        kind=SessionKind.CHAT,
-        title="",
-        at=request.at,
-        rotate=True,
-    )
+    session_id, created = request.new_session_id, False
+    if not sessions.exists(connection, session_id):
+        session_id, created = session_of_chat(
+            connection,
+            peer=request.peer,
+            scope=request.scope,
+            session_key=request.session_key,
+            new_session_id=request.new_session_id,
+            kind=SessionKind.CHAT,
+            title="",
+            at=request.at,
+            rotate=True,
+        )
     return Accepted(
         inbox_id="",
         session_id=session_id,

@@ -5,7 +5,7 @@ import sqlite3
 from actors.exceptions import Conflict
 from actors.messages.rows import HistoryKind, HistoryRow, SessionKind, SessionRow
 from actors.messages.store import OpenSession, PostToChat
-from storage import bindings, history, inbox, sessions
+from storage import bindings, history, inbox, seen, sessions
 
 ROTATED = "new_session"
 """Why a session has ended whose chat was given a fresh one: a user boundary."""
@@ -28,6 +28,9 @@ def open_session(connection: sqlite3.Connection, request: OpenSession) -> Sessio
 
 def post_to_chat(connection: sqlite3.Connection, request: PostToChat) -> HistoryRow:
     """See PostToChat."""
+    posted = seen.find_post(connection, request)
+    if posted is not None:
+        return history.get(connection, posted)
     session_id, _ = session_of_chat(
         connection,
         peer=request.peer,
@@ -47,6 +50,7 @@ def post_to_chat(connection: sqlite3.Connection, request: PostToChat) -> History
         author=request.author,
         at=request.at,
     )
+    seen.remember_post(connection, request, seq)
     sessions.touch(connection, session_id, request.at)
     return history.get(connection, seq)
 

@@ -165,7 +165,15 @@ def lose_attempts(connection: sqlite3.Connection, request: LoseAttempts) -> int:
         " WHERE state = 'attempting' AND settled_at IS NULL",
         (request.at,),
     )
-    return done.rowcount
+    if done.rowcount:
+        return done.rowcount
+    # Nothing, or all of it the first time that this was asked.
+    row = connection.execute(
+        "SELECT count(*) FROM deliveries"
+        " WHERE state = 'unknown' AND settled_at IS NOT NULL AND reason = 'restart' AND settled_at = ?",
+        (request.at,),
+    ).fetchone()
+    return int(row[0])
 
 
 def expire(

@@ -25,9 +25,12 @@ def bury_message(connection: sqlite3.Connection, request: BuryMessage) -> bool:
         "UPDATE inbox SET state = ?, reason = ?, settled_at = ? WHERE inbox_id = ? AND state = 'accepted'",
         (InboxState.DEAD, request.reason, request.at, request.inbox_id),
     )
+    row = connection.execute(
+        "SELECT turn_id, state, reason, settled_at FROM inbox WHERE inbox_id = ?", (request.inbox_id,)
+    ).fetchone()
     if done.rowcount == 0:
-        return False
-    row = connection.execute("SELECT turn_id FROM inbox WHERE inbox_id = ?", (request.inbox_id,)).fetchone()
+        buried = (InboxState.DEAD, request.reason, request.at)
+        return row is not None and (row["state"], row["reason"], row["settled_at"]) == buried
     turns.cancel_admitted(connection, row["turn_id"], request.reason, request.at)
     return True
 

@@ -24,6 +24,11 @@ def key_row(row: sqlite3.Row) -> KeyRow:
 
 def put_key(connection: sqlite3.Connection, request: PutKey) -> KeyRow:
     """See PutKey."""
+    known = connection.execute(
+        "SELECT * FROM keys WHERE key_id = ? AND key_hash = ?", (request.key_id, request.key_hash)
+    ).fetchone()
+    if known is not None:
+        return key_row(known)
     try:
         connection.execute(
             "INSERT INTO keys (key_id, name, owner, scopes, key_hash, created_at) VALUES (?, ?, ?, ?, ?, ?)",

@@ -33,6 +33,8 @@ class Peers:
     def put(self, connection: sqlite3.Connection, request: PutPeer) -> PeerRow:
         """See PutPeer."""
         if connection.execute("SELECT 1 FROM peers WHERE name = ?", (request.name,)).fetchone() is not None:
+            if self._is_primary(connection, request.name, request.secret):
+                return self._get(connection, request.name)
             raise Conflict(
                 f"there is a peer {request.name!r} already; choose another name, or rotate its secret"
             )

@@ -4,7 +4,7 @@ import sqlite3
 
 from actors.exceptions import Conflict
 from actors.messages.rows import Accepted, InboxState, Origin
-from actors.messages.store import AcceptMessage
+from actors.messages.store import AcceptMessage, PostToChat
 from storage import inbox
 
 
@@ -46,6 +46,27 @@ def remember(connection: sqlite3.Connection, request: AcceptMessage) -> None:
             request.at,
         ),
     )
+
+
+def find_post(connection: sqlite3.Connection, request: PostToChat) -> int | None:
+    """Return the seq of the history row that ``request`` has become already, if it has."""
+    found = connection.execute(
+        "SELECT inbox_id FROM seen WHERE buffer_id = ? AND peer = ?", (_post(request), request.peer)
+    ).fetchone()
+    return int(found["inbox_id"]) if found is not None else None
+
+
+def remember_post(connection: sqlite3.Connection, request: PostToChat, seq: int) -> None:
+    """Let a repetition of ``request`` be one: what it has become is a row of the history."""
+    connection.execute(
+        "INSERT INTO seen (peer, scope, chat_id, buffer_id, inbox_id, at) VALUES (?, ?, '', ?, ?, ?)",
+        (request.peer, request.scope or "", _post(request), str(seq), request.at),
+    )
+
+
+def _post(request: PostToChat) -> str:
+    # A name space of its own beside the buffer ids of messages.
+    return f"post:{request.post_id}"
 
 
 def _by_message(connection: sqlite3.Connection, request: AcceptMessage) -> sqlite3.Row | None:

@@ -97,6 +97,12 @@ def end(connection: sqlite3.Connection, session_id: str, reason: str) -> None:
     )
 
 
+def exists(connection: sqlite3.Connection, session_id: str) -> bool:
+    """Say whether there is such a session."""
+    row = connection.execute("SELECT 1 FROM sessions WHERE session_id = ?", (session_id,)).fetchone()
+    return row is not None
+
+
 def has_ended(connection: sqlite3.Connection, session_id: str) -> bool:
     """Say whether a session takes no more messages."""
     row = connection.execute("SELECT run_state FROM sessions WHERE session_id = ?", (session_id,)).fetchone()

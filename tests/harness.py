@@ -6,6 +6,7 @@ from typing import Any
 
 from actors.messages.front import FrontInfo
 from actors.runtime import Budget, Ref, System
+from actors.runtime.clock import Clock
 from bin.compose import compose
 from bin.config import Config, load
 from bin.first_run import ensure_credentials
@@ -21,14 +22,15 @@ class Harness:
     ``settings`` are dotted keys as in the configuration file, for example ``{"session.idle_s": 0.1}``.
     """
 
-    def __init__(self, data_dir: Path, **settings: Any) -> None:
+    def __init__(self, data_dir: Path, *, clock: Clock | None = None, **settings: Any) -> None:
         self.data_dir = data_dir
+        self._clock = clock
         arguments = {"data_dir": str(data_dir), "server.port": 0, **settings}
         self.config: Config = load(environment={}, arguments=arguments).config
 
     async def start(self) -> "Harness":
         """Start it and wait until it serves."""
-        self.system = System()
+        self.system = System(clock=self._clock)
         self.calls = self.system.port("/daemon")
         self.database = await open_database(self.data_dir, self.config.store)
         self.root = compose(self.system, self.config, self.database, self.calls)

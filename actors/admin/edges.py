@@ -2,14 +2,24 @@
 
 import os
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+import structlog
 
 from actors.admin.settings import AdminSettings
+from actors.exceptions import TurnkeepError
 from actors.messages.admin import Answer
 from actors.messages.rows import KeyRow
-from actors.runtime import Address, Budget, Ref, System
+from actors.messages.store import Read
+from actors.runtime import Address, Budget, Ref, Reply, System
+
+log = structlog.get_logger("turnkeep.admin")
+
+T = TypeVar("T")
+
+FOLLOW_UP_SECONDS = 300.0
+"""How long the store may take to say what became of a write; nobody waits for that any more."""
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +73,24 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     def now(self) -> float:
         """Unix seconds, for a write."""
         return self.edges.system.clock.wall()
+
+    def follow_up(self, question: Read[T], act: Callable[[T], None]) -> None:
+        """
+        See to a write that the caller was told nothing certain of: ask the store what it has, and act on that.
+
+        The store serves in order: what it had begun is done before it looks.
+        """
+
+        def answered(reply: Reply[T]) -> None:
+            try:
+                act(reply.result())
+            except TurnkeepError as error:
+                log.warning(
+                    "admin.not_followed_up", asked=type(question).__name__, error=type(error).__name__
+                )
+
+        asked = self.edges.store.ask(question, Budget.of(self.edges.system.clock, FOLLOW_UP_SECONDS))
+        asked.on_done(answered)
 
 
 Verb = Callable[[Any, Call], Awaitable[Answer]]

@@ -4,6 +4,7 @@ import hashlib
 
 from actors.admin.edges import Call, Verb
 from actors.admin.peer_verbs import new_secret
+from actors.keep import keep
 from actors.messages.admin import AddKey, AdminRequest, Answer, ListAllKeys, RevokeKeyAccess
 from actors.messages.store import ListKeys, PutKey, RevokeKey
 
@@ -11,7 +12,8 @@ from actors.messages.store import ListKeys, PutKey, RevokeKey
 async def add_key(request: AddKey, call: Call) -> Answer:
     """Make a key and show it."""
     key = new_secret(call.edges.system).value
-    row = await call.edges.store.ask(
+    row = await keep(
+        call.edges.store,
         PutKey(
             at=call.now(),
             key_id=call.edges.system.new_id(),
@@ -32,7 +34,7 @@ async def list_keys(request: ListAllKeys, call: Call) -> Answer:
 
 async def revoke_key(request: RevokeKeyAccess, call: Call) -> Answer:
     """Refuse it from now on."""
-    return {"key": await call.edges.store.ask(RevokeKey(at=call.now(), key=request.key), call.budget)}
+    return {"key": await keep(call.edges.store, RevokeKey(at=call.now(), key=request.key), call.budget)}
 
 
 KEY_VERBS: dict[type[AdminRequest], Verb] = {

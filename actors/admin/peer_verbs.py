@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 
 from actors.admin.edges import Call, Verb
-from actors.exceptions import Conflict, Invalid
+from actors.exceptions import Conflict, Invalid, OutcomeUnknown
+from actors.keep import keep
 from actors.messages.admin import (
     AddPeer,
     AdminRequest,
@@ -20,7 +21,7 @@ from actors.messages.admin import (
 from actors.messages.relay import ListLinks, PeerRevoked
 from actors.messages.rows import DeliveryRow, PeerRow
 from actors.messages.secret import Secret
-from actors.messages.store import ListDeliveries, ListPeers, PutPeer, RevokePeer, RotatePeer
+from actors.messages.store import GetPeer, ListDeliveries, ListPeers, PutPeer, RevokePeer, RotatePeer
 from actors.runtime import System
 
 SECRET_BYTES = 32
@@ -57,7 +58,8 @@ async def add_peer(request: AddPeer, call: Call) -> Answer:
                 f"identity {identity!r} is not of the form platform:bot, for example telegram:my_bot"
             )
     secret = new_secret(call.edges.system)
-    row = await call.edges.store.ask(
+    row = await keep(
+        call.edges.store,
         PutPeer(
             at=call.now(),
             name=request.name,
@@ -79,15 +81,25 @@ async def list_peers(request: ListAllPeers, call: Call) -> Answer:
 async def rotate_peer(request: RotatePeerSecret, call: Call) -> Answer:
     """Make a new secret."""
     secret = new_secret(call.edges.system)
-    row = await call.edges.store.ask(RotatePeer(at=call.now(), name=request.name, secret=secret), call.budget)
+    rotate = RotatePeer(at=call.now(), name=request.name, secret=secret)
+    row = await keep(call.edges.store, rotate, call.budget)
     return {"peer": _peer_view(row), "secret": secret.value}
 
 
 async def revoke_peer(request: RevokePeerAccess, call: Call) -> Answer:
     """Refuse it, and close its links."""
-    row = await call.edges.store.ask(RevokePeer(at=call.now(), name=request.name), call.budget)
-    call.edges.relays.tell(PeerRevoked(peer=row.name))
+    try:
+        row = await keep(call.edges.store, RevokePeer(at=call.now(), name=request.name), call.budget)
+    except OutcomeUnknown:
+        call.follow_up(GetPeer(name=request.name), lambda found: _close_links(found, call))
+        raise
+    _close_links(row, call)
     return {"peer": _peer_view(row)}
+
+
+def _close_links(row: PeerRow | None, call: Call) -> None:
+    if row is not None and row.revoked_at is not None:
+        call.edges.relays.tell(PeerRevoked(peer=row.name))
 
 
 def new_secret(system: System) -> Secret:

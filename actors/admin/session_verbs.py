@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 
 from actors.admin.edges import Call, Verb
-from actors.exceptions import Conflict, DeadlineExceeded, Invalid, NotFound
+from actors.exceptions import Conflict, Invalid, NotFound, OutcomeUnknown
+from actors.keep import keep
 from actors.messages.admin import (
     AdminRequest,
     Answer,
@@ -19,7 +20,7 @@ from actors.messages.admin import (
     WatchTurn,
 )
 from actors.messages.inbound import Source
-from actors.messages.rows import Accepted, Entry, Origin, SessionRow, TurnRow, TurnState
+from actors.messages.rows import Binding, Entry, Origin, SessionRow, TurnRow, TurnState
 from actors.messages.session import AttachWatcher, InboxReady, LiveSessions, StopTurn
 from actors.messages.store import (
     AcceptMessage,
@@ -57,7 +58,8 @@ async def show_session(request: ShowSession, call: Call) -> Answer:
 
 async def open_chat(request: OpenChat, call: Call) -> Answer:
     """Return the row of a console chat's session."""
-    row = await call.edges.store.ask(
+    row = await keep(
+        call.edges.store,
         OpenSession(
             at=call.now(),
             peer=CONSOLE,
@@ -75,22 +77,27 @@ async def send_text(request: SendText, call: Call) -> Answer:
     """Accept a message and wake its session; the turn's events go to the watcher if it wants them."""
     peer, scope, key = await _place(request, call)
     edges = call.edges
-    accepted = await _accept(
-        AcceptMessage(
-            at=call.now(),
-            inbox_id=edges.system.new_id(),
-            origin=Origin.CONSOLE,
-            peer=peer,
-            scope=scope,
-            session_key=key,
-            new_session_id=edges.system.new_id(),
-            entries=(Entry(role="user", content=request.text),),
-            # A name space of its own beside the buffer ids of the relay peer whose session it may be.
-            buffer_id=f"admin:{call.caller.key_id}:{request.message_id or edges.system.new_id()}",
-            body_hash=hashlib.sha256(f"{key}\0{request.text}".encode()).hexdigest(),
-        ),
-        call,
+    message = AcceptMessage(
+        at=call.now(),
+        inbox_id=edges.system.new_id(),
+        origin=Origin.CONSOLE,
+        peer=peer,
+        scope=scope,
+        session_key=key,
+        new_session_id=edges.system.new_id(),
+        entries=(Entry(role="user", content=request.text),),
+        # A name space of its own beside the buffer ids of the relay peer whose session it may be.
+        buffer_id=f"admin:{call.caller.key_id}:{request.message_id or edges.system.new_id()}",
+        body_hash=hashlib.sha256(f"{key}\0{request.text}".encode()).hexdigest(),
     )
+    try:
+        accepted = await keep(edges.store, message, call.budget)
+    except OutcomeUnknown:
+        # If it was kept, nobody else would tell its session.
+        call.follow_up(
+            FindBindings(peer=peer, session_key=key, scope=scope), lambda found: _wake(found, call)
+        )
+        raise
     if request.watch:
         edges.sessions.tell(_attach(accepted.session_id, accepted.inbox_id, call))
     edges.sessions.tell(InboxReady(session_id=accepted.session_id))
@@ -163,12 +170,9 @@ async def _place(request: SendText, call: Call) -> tuple[str, str | None, str]:
     return row.peer, row.scope, row.session_key
 
 
-async def _accept(request: AcceptMessage, call: Call) -> Accepted:
-    """A late answer means unknown; asked again, the store answers with what it has under that buffer id."""
-    try:
-        return await call.edges.store.ask(request, call.budget.share(1 - call.settings.reserve))
-    except DeadlineExceeded:
-        return await call.edges.store.ask(request, call.budget)
+def _wake(bindings: tuple[Binding, ...], call: Call) -> None:
+    for binding in bindings:
+        call.edges.sessions.tell(InboxReady(session_id=binding.session_id))
 
 
 async def _running(session_id: str, call: Call) -> str | None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from actors.exceptions import TurnkeepError
 from actors.messages.base import ControlMessage, ControlRequest, Message, Request
 from actors.messages.rows import TakenTurn, TurnRow, TurnState
 
@@ -171,6 +172,8 @@ class MessageBuried(ControlMessage, frozen=True, kw_only=True):
     inbox_id: str
     by: str
     buried: bool
+    fault: TurnkeepError | None = None
+    """Why the store could not say."""
 
 
 class LostTurnEnded(ControlMessage, frozen=True, kw_only=True):

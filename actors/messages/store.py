@@ -1,9 +1,10 @@
 """
 What can be asked of /store, the only owner of the database.
 
-A write carries ids that the caller chose, so that after a late answer the caller can read again by id instead of
-guessing. Each write is one transaction; those that arrive together share a commit. Answers come after the commit.
-All may fail with StoreUnavailable (nothing of the request was kept) or DeadlineExceeded (outcome unknown: read again).
+A write carries ids that the caller chose, so that after a late answer the caller can ask again instead of guessing: a
+repetition is answered with what is stored under them (actors.keep). Each write is one transaction; those that arrive
+together share a commit. Answers come after the commit. All may fail with StoreUnavailable (nothing of the request was
+kept) or with a RuntimeFault such as DeadlineExceeded or OutcomeUnknown (it may have been kept).
 """
 
 from typing import Any, TypeVar
@@ -99,7 +100,8 @@ class RotateChat(Write[Accepted], frozen=True, kw_only=True):
     """
     Bind a chat to a fresh session without a message: a bare ``/new`` (API-8). The old one ends as with ``rotate``.
 
-    The answer's ``inbox_id`` is empty. Repeating it with the same ``new_session_id`` is a ``duplicate``.
+    The answer's ``inbox_id`` is empty. Repeating it with the same ``new_session_id`` is a ``duplicate``, also once the
+    chat has gone on in yet another session.
     """
 
     peer: str
@@ -119,7 +121,11 @@ class RequeueMessage(Write[bool], frozen=True, kw_only=True):
 
 
 class BuryMessage(Write[bool], frozen=True, kw_only=True):
-    """End an accepted message (dead); its admitted turn, if any, ends ``cancelled`` with the reason. Says whether."""
+    """
+    End an accepted message (dead); its admitted turn, if any, ends ``cancelled`` with the reason. Says whether.
+
+    Repeating it, with the same reason and moment, says the same.
+    """
 
     inbox_id: str
     reason: str
@@ -241,12 +247,17 @@ class ReadHistory(Read[tuple[HistoryRow, ...]], frozen=True, kw_only=True):
 
 
 class PostToChat(Write[HistoryRow], frozen=True, kw_only=True):
-    """Append what a gateway sent to a console chat; opens a ``gateway`` session if the chat has none."""
+    """
+    Append what a gateway sent to a console chat; opens a ``gateway`` session if the chat has none.
+
+    Repeating it, with the same ``post_id``, answers the stored row.
+    """
 
     peer: str
     scope: str | None
     session_key: str
     new_session_id: str
+    post_id: str
     author: str
     content: str
 
@@ -304,7 +315,11 @@ class SettleDelivery(Write[DeliveryRow], frozen=True, kw_only=True):
 
 
 class LoseAttempts(Write[int], frozen=True, kw_only=True):
-    """At a start: what was ``attempting`` is ``unknown``, as nobody saw the outcome. Answers how many."""
+    """
+    At a start: what was ``attempting`` is ``unknown``, as nobody saw the outcome. Answers how many.
+
+    Repeating it, with the same moment, answers the same.
+    """
 
 
 class ListDeliveries(Read[tuple[DeliveryRow, ...]], frozen=True, kw_only=True):
@@ -323,7 +338,11 @@ class PeersWithDeliveries(Read[tuple[str, ...]], frozen=True, kw_only=True):
 
 
 class PutPeer(Write[PeerRow], frozen=True, kw_only=True):
-    """Add a peer. Refused with Conflict if the name exists, or another connector claims one of the identities."""
+    """
+    Add a peer. Refused with Conflict if the name exists, or another connector claims one of the identities.
+
+    Repeating it, with the same secret, answers the stored row.
+    """
 
     name: str
     role: PeerRole
@@ -368,7 +387,11 @@ class NextLinkGen(Write[int], frozen=True, kw_only=True):
 
 
 class PutKey(Write[KeyRow], frozen=True, kw_only=True):
-    """Keep a key's hash. Refused with Conflict if the name is taken by a key that is not revoked."""
+    """
+    Keep a key's hash. Refused with Conflict if the name is taken by a key that is not revoked.
+
+    Repeating it answers the stored row.
+    """
 
     key_id: str
     name: str

@@ -3,14 +3,14 @@
 from typing import Any
 
 from actors.exceptions import Invalid
-from actors.messages.base import Request
+from actors.keep import keep
 from actors.messages.descriptor import Descriptor
 from actors.messages.relay import PerformAction, Result
 from actors.messages.rows import HistoryRow
-from actors.messages.store import EditPost, PostToChat
+from actors.messages.store import EditPost, PostToChat, Write
 from actors.relay import results
 from actors.relay.actions import ChatInfo, Edit, FollowUp, Send, read
-from actors.relay.gathering import copy_answer
+from actors.relay.gathering import answer_with
 from actors.relay.settings import RelaySettings
 from actors.runtime import DEFERRED, Actor, Ref
 
@@ -74,6 +74,7 @@ class Console(Actor):
             scope=None,
             session_key=session_key,
             new_session_id=self.ctx.system.new_id(),
+            post_id=self.ctx.system.new_id(),
             author=message.gateway,
             content=content,
         )
@@ -89,9 +90,9 @@ class Console(Actor):
             request, lambda edited: {"success": True} if edited else results.failure("no such message")
         )
 
-    def _store_it(self, request: Request[Any], on_value: Any) -> Any:
-        stored = self._store.ask(request, self.ctx.within(self._settings.store_s))
-        copy_answer(stored, self.ctx.defer(), results.of_error, on_value)
+    def _store_it(self, request: Write[Any], on_value: Any) -> Any:
+        kept = keep(self._store, request, self.ctx.within(self._settings.store_s))
+        self.ctx.run(answer_with(self.ctx.defer(), kept, results.of_error, on_value), "store")
         return DEFERRED
 
 

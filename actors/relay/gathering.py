@@ -1,7 +1,7 @@
 """Answers that are made of other answers."""
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
 from actors.exceptions import TurnkeepError
@@ -20,6 +20,21 @@ async def answer_all(
             answers.append(await one)
     if reply is not None:
         reply.set(combine(answers))
+
+
+async def answer_with(
+    reply: Reply[Any] | None,
+    outcome: Awaitable[T],
+    on_error: Callable[[Exception], Any],
+    on_value: Callable[[T], Any],
+) -> None:
+    """Answer with what comes of ``outcome``; a failure is turned into a value, too."""
+    try:
+        value = on_value(await outcome)
+    except TurnkeepError as error:
+        value = on_error(error)
+    if reply is not None:
+        reply.set(value)
 
 
 def copy_answer(

@@ -6,10 +6,12 @@ from typing import Any
 import msgspec
 
 from actors.exceptions import ActorStopped, Forbidden, Invalid, Unavailable
+from actors.keep import keep
 from actors.messages.lifecycle import Down
 from actors.messages.link import CloseLink, DescribeLink, SendAction
 from actors.messages.relay import (
     CloseLinks,
+    DeliveryReady,
     LinkGenDrawn,
     LinkOpened,
     LinkUp,
@@ -19,8 +21,9 @@ from actors.messages.relay import (
     PeerRevoked,
     PerformAction,
     PlatformsKnown,
+    Result,
 )
-from actors.messages.rows import NewDelivery, PeerRole, Route
+from actors.messages.rows import DeliveryRow, NewDelivery, PeerRole, Route
 from actors.messages.store import (
     GetPeer,
     NextLinkGen,
@@ -29,7 +32,7 @@ from actors.messages.store import (
 from actors.relay import outbox, results
 from actors.relay.actions import Send, read
 from actors.relay.courier import Courier, PeerLink, send_budget
-from actors.relay.gathering import answer_all, copy_answer
+from actors.relay.gathering import answer_all, answer_with, copy_answer
 from actors.relay.link import Link
 from actors.relay.settings import RelaySettings
 from actors.runtime import DEFERRED, Actor, Budget, Ref
@@ -208,11 +211,15 @@ class RelayPeer(Actor):
             delivery = self._delivery_of(message)
         except Invalid as invalid:
             return results.failure(invalid.message)
-        stored = self._store.ask(PutDelivery(at=self.ctx.wall(), delivery=delivery), self._store_budget())
-        copy_answer(stored, self.ctx.defer(), results.of_error, lambda row: {"success": True})
-        # The store serves in order: should a link come up meanwhile, its claim sees the delivery.
-        self._courier.decide(outbox.MailCame())
+        put = PutDelivery(at=self.ctx.wall(), delivery=delivery)
+        kept = keep(self._store, put, self._store_budget())
+        self.ctx.run(answer_with(self.ctx.defer(), kept, results.of_error, self._put), "put-delivery")
         return DEFERRED
+
+    def _put(self, row: DeliveryRow) -> Result:
+        # Should a link have come up meanwhile, its claim may have been too early to see the delivery.
+        self.ctx.ref.tell(DeliveryReady(peer=self._name))
+        return {"success": True}
 
     def _delivery_of(self, message: PerformAction) -> NewDelivery:
         send = read(message.action, Send)

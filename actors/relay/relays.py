@@ -6,6 +6,7 @@ from urllib.parse import quote
 import structlog
 
 from actors.exceptions import Forbidden, Unavailable
+from actors.keep import keep
 from actors.messages.descriptor import Descriptor
 from actors.messages.lifecycle import Down
 from actors.messages.relay import (
@@ -67,7 +68,7 @@ class Relays(Actor):
 
     async def on_start(self) -> None:
         """Give up what the last run left in mid-attempt, and learn who fronts what."""
-        lost = await self._store.ask(LoseAttempts(at=self.ctx.wall()), self._store_budget())
+        lost = await keep(self._store, LoseAttempts(at=self.ctx.wall()), self._store_budget())
         if lost:
             log.warning("relay.attempts_lost", deliveries=lost)
             self.ctx.publish("delivery.unknown", deliveries=lost, reason="outcome_unknown")

@@ -1,12 +1,13 @@
 """One conversation: performs what its machine decides, and holds who waits for which turn."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import structlog
 
 from actors.backoff import Backoff
-from actors.exceptions import Conflict, RuntimeFault, StoreUnavailable
+from actors.exceptions import Conflict, RuntimeFault, StoreUnavailable, TurnkeepError
+from actors.keep import keep
 from actors.messages.lifecycle import Down, DownReason
 from actors.messages.relay import DeliveryReady
 from actors.messages.rows import Origin, TakenTurn, TurnRow, TurnState
@@ -308,14 +309,16 @@ class Session(Actor):
         return answer
 
     def _bury(self, inbox_id: str, by: str) -> None:
-        self.ctx.pipe(
-            self._store.ask(
-                BuryMessage(inbox_id=inbox_id, reason=by, at=self.ctx.wall()),
-                self.ctx.within(self._settings.store_s),
-            ),
-            lambda buried: MessageBuried(inbox_id=inbox_id, by=by, buried=buried),
-            lambda error: MessageBuried(inbox_id=inbox_id, by=by, buried=False),
-        )
+        burial = BuryMessage(inbox_id=inbox_id, reason=by, at=self.ctx.wall())
+        kept = keep(self._store, burial, self.ctx.within(self._settings.store_s))
+        self.ctx.run(self._see_buried(inbox_id, by, kept), f"bury-{inbox_id}")
+
+    async def _see_buried(self, inbox_id: str, by: str, kept: Awaitable[bool]) -> None:
+        try:
+            message = MessageBuried(inbox_id=inbox_id, by=by, buried=await kept)
+        except TurnkeepError as error:
+            message = MessageBuried(inbox_id=inbox_id, by=by, buried=False, fault=error)
+        self.ctx.ref.tell(message)
 
     def _message_buried(self, message: MessageBuried) -> None:
         turn = self._state.turn
@@ -325,7 +328,10 @@ class Session(Actor):
             self._tell_turn(StopGeneration(by=message.by))
             stopped = True
         for reply in self._stops.pop(message.inbox_id, []):
-            reply.set(stopped)
+            if message.fault is not None and not stopped:
+                reply.set_exception(message.fault)
+            else:
+                reply.set(stopped)
         if message.buried and message.inbox_id in self._waiting:
             self._read_outcome(message.inbox_id)
 

@@ -7,6 +7,7 @@ from typing import Any
 from actors.messages.rows import Entry, Origin, Route
 from actors.messages.store import AcceptMessage, EndTurn, TakeTurn
 from actors.runtime import Budget, Ref, System
+from actors.runtime.clock import Clock
 from storage import Database, Store, open_database
 
 Opener = Callable[[Path], Awaitable[Database]]
@@ -16,14 +17,15 @@ Opener = Callable[[Path], Awaitable[Database]]
 class StoreBox:
     """One data directory and the store that owns it."""
 
-    def __init__(self, data_dir: Path, opener: Opener = open_database) -> None:
+    def __init__(self, data_dir: Path, opener: Opener = open_database, clock: Clock | None = None) -> None:
         self.data_dir = data_dir
         self.now = 1000.0
         self._opener = opener
+        self._clock = clock
         self._n = 0
 
     async def open(self) -> "StoreBox":
-        self.system = System()
+        self.system = System(clock=self._clock)
         self.database = await self._opener(self.data_dir)
         self.ref: Ref = self.system.spawn("/store", lambda: Store(self.database), bound=100_000)
         await self.ref.started(self.within(10))

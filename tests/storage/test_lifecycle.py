@@ -169,7 +169,8 @@ class Life:
         waiting = model.waiting(model.sessions.get(chat))
         if waiting:
             assert await self.store.ask(BuryMessage(inbox_id=waiting[-1], reason="user", at=1.0))
-            assert not await self.store.ask(BuryMessage(inbox_id=waiting[-1], reason="user", at=1.0))
+            assert await self.store.ask(BuryMessage(inbox_id=waiting[-1], reason="user", at=1.0))
+            assert not await self.store.ask(BuryMessage(inbox_id=waiting[-1], reason="user", at=2.0))
             model.states[waiting[-1]] = InboxState.DEAD
 
     async def reopen(self, *_):

@@ -20,9 +20,9 @@ def opening(key="k", new_session_id="s1", at=1.0, **fields):
     )
 
 
-def post(content, key="k", new_session_id="g1", at=1.0):
+def post(content, key="k", new_session_id="g1", at=1.0, post_id=None):
     return PostToChat(
-        peer="console", scope=None, session_key=key, new_session_id=new_session_id,
+        peer="console", scope=None, session_key=key, new_session_id=new_session_id, post_id=post_id or content,
         author="bot", content=content, at=at,
     )  # fmt: skip
 

@@ -1,7 +1,6 @@
 """The store actor: batches, order, deadlines, refusals beside successes, and its life."""
 
 import asyncio
-import threading
 
 import msgspec
 import pytest
@@ -21,29 +20,10 @@ from actors.messages.store import (
 )
 from actors.runtime import Budget
 from storage import Store
+from storage.schema import VERSION
 from storage.store import BATCH_ROWS
+from tests.gate import Gate
 from tests.storage.box import StoreBox
-
-
-class Gate:
-    """Holds the store's thread right before a commit, until it is opened."""
-
-    def __init__(self, store):
-        self._open = threading.Event()
-        self._reached = asyncio.Event()
-        loop = asyncio.get_running_loop()
-
-        def wait():
-            loop.call_soon_threadsafe(self._reached.set)
-            self._open.wait(10)
-
-        store.system.failpoints.set("store.before_commit", wait)
-
-    async def reached(self):
-        await self._reached.wait()
-
-    def open(self):
-        self._open.set()
 
 
 async def commits(store):
@@ -61,7 +41,7 @@ async def test_writers_that_arrive_together_share_a_commit(store):
 
 async def test_what_comes_during_a_commit_makes_the_next_batch(store):
     before = await commits(store)
-    gate = Gate(store)
+    gate = Gate(store.system)
     first = store.send(store.message())
     await gate.reached()
     others = [store.send(store.message(session_key=f"k{n}")) for n in range(50)]
@@ -74,7 +54,7 @@ async def test_what_comes_during_a_commit_makes_the_next_batch(store):
 
 async def test_a_batch_is_bounded(store):
     before = await commits(store)
-    gate = Gate(store)
+    gate = Gate(store.system)
     first = store.send(store.message())
     await gate.reached()
     others = [store.send(store.message(session_key=f"k{n}")) for n in range(BATCH_ROWS + 1)]
@@ -94,7 +74,7 @@ async def test_the_store_says_what_it_is(store):
     await store.accept()
     info = await store.ask(StoreInfo())
     assert info["path"] == str(store.data_dir / "turnkeep.db")
-    assert info["schema"] == 1 and info["bytes"] > 0
+    assert info["schema"] == VERSION and info["bytes"] > 0
     assert info["rows"]["inbox"] == 1 and info["rows"]["turns"] == 0
     assert (info["commits"], info["writes"]) == (1, 1)
 
@@ -114,7 +94,7 @@ async def test_requests_are_served_in_order_and_reads_see_the_writes_before_them
 
 
 async def test_a_read_is_not_answered_before_the_write_that_it_saw(store):
-    gate = Gate(store)
+    gate = Gate(store.system)
     write, read = store.send(store.message(new_session_id="s")), store.send(GetSession(session_id="s"))
     await gate.reached()
     assert not read.done()
@@ -127,7 +107,7 @@ async def test_a_read_is_not_answered_before_the_write_that_it_saw(store):
 
 
 async def test_a_write_whose_time_is_over_is_not_begun(store):
-    gate = Gate(store)
+    gate = Gate(store.system)
     first = store.send(store.message())
     await gate.reached()
     late = store.send(store.message(new_session_id="late", session_key="late"), seconds=0.02)
@@ -140,7 +120,7 @@ async def test_a_write_whose_time_is_over_is_not_begun(store):
 
 
 async def test_a_write_that_has_begun_is_finished_though_its_asker_has_given_up(store):
-    gate = Gate(store)
+    gate = Gate(store.system)
     late = store.send(store.message(new_session_id="late"), seconds=0.02)
     await gate.reached()
     with pytest.raises(DeadlineExceeded):
@@ -238,7 +218,7 @@ async def test_stopping_commits_what_is_queued(store):
 
 
 async def test_a_stop_waits_for_the_commit_under_way(store):
-    gate = Gate(store)
+    gate = Gate(store.system)
     asked = store.send(store.message())
     await gate.reached()
     stopping = asyncio.ensure_future(store.system.stop(store.ref, store.within(10)))
@@ -248,7 +228,7 @@ async def test_a_stop_waits_for_the_commit_under_way(store):
 
 
 async def test_a_killed_stores_successor_has_a_connection_of_its_own(store):
-    gate = Gate(store)
+    gate = Gate(store.system)
     lost = store.send(store.message(new_session_id="s"))
     await gate.reached()
     store.ref._cell.kill()

@@ -9,6 +9,7 @@ from actors.exceptions import (
     ActorStopped,
     DeadlineExceeded,
     MailboxFull,
+    OutcomeUnknown,
     Refusal,
     StoreFault,
     TurnkeepError,
@@ -81,6 +82,8 @@ def failure(request_id: RequestId, error: TurnkeepError) -> bytes:
         return refusal(request_id, error.code, error.message)
     if isinstance(error, DeadlineExceeded):
         return refusal(request_id, "timeout", f"{error}; whether it was done is not known")
+    if isinstance(error, OutcomeUnknown):
+        return refusal(request_id, "timeout", str(error))
     if isinstance(error, StoreFault):
         return refusal(request_id, "store_unavailable", str(error))
     if isinstance(error, MailboxFull):

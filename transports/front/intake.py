@@ -1,16 +1,15 @@
 """Admission: a request's message is kept, with its chat, session and receipt, before anything is sent."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
 
 import msgspec
 import structlog
 
-from actors.exceptions import MailboxFull, RuntimeFault, TurnkeepError
-from actors.messages.rows import Origin, TurnRow
+from actors.exceptions import OutcomeUnknown, RuntimeFault, TurnkeepError
+from actors.keep import keep
+from actors.messages.rows import Accepted, Origin, TurnRow
 from actors.messages.session import InboxReady, StopTurn
-from actors.messages.store import AcceptMessage, FindBindings, GetTurn, RotateChat
+from actors.messages.store import AcceptMessage, FindBindings, GetTurn, RotateChat, Write
 from actors.runtime import Budget, Reply
 from transports.front.completion_request import CompletionRequest
 from transports.front.edges import Edges
@@ -73,12 +72,8 @@ class Intake:
             at=self._edges.system.clock.wall(),
         )
 
-        async def look(left: Budget) -> str | None:
-            turn = await self._edges.store.ask(GetTurn(turn_id=message.turn_id), left)
-            return turn.session_id if turn is not None else None
-
         try:
-            session_id = await self._write(message, look, budget)
+            session_id = await self._write(message, budget)
         except (ApiError, asyncio.CancelledError):
             # Nobody can say, or nobody is left to be told: the front's server has ended.
             self._follow_up(message)
@@ -96,15 +91,13 @@ class Intake:
             at=self._edges.system.clock.wall(),
         )
 
-        async def look(left: Budget) -> str | None:
-            bound = await self._bound(chat, left)
-            return rotation.new_session_id if rotation.new_session_id in bound else None
-
-        await self._write(rotation, look, budget)
+        await self._write(rotation, budget)
 
     async def bound_sessions(self, chat: Chat, budget: Budget) -> tuple[str, ...]:
         """Return the sessions that answer for the chat now."""
-        return await self._bound(chat, budget.at_most(self._edges.settings.store_s))
+        question = FindBindings(peer=chat.peer, session_key=chat.token)
+        bindings = await self._edges.store.ask(question, budget.at_most(self._edges.settings.store_s))
+        return tuple(binding.session_id for binding in bindings)
 
     def supersede(self, sessions: tuple[str, ...]) -> None:
         """Stop what still runs in the sessions that a chat has left (API-9)."""
@@ -113,10 +106,6 @@ class Intake:
                 self._edges.sessions.tell(StopTurn(session_id=session_id, by="superseded"))
             except RuntimeFault as fault:
                 log.warning("front.not_superseded", session_id=session_id, error=type(fault).__name__)
-
-    async def _bound(self, chat: Chat, budget: Budget) -> tuple[str, ...]:
-        question = FindBindings(peer=chat.peer, session_key=chat.token)
-        return tuple(binding.session_id for binding in await self._edges.store.ask(question, budget))
 
     def _follow_up(self, message: AcceptMessage) -> None:
         """
@@ -144,24 +133,10 @@ class Intake:
 
         asked.on_done(tell)
 
-    async def _write(
-        self, write: Any, look: Callable[[Budget], Awaitable[str | None]], budget: Budget
-    ) -> str:
-        """Write and return the id of the session; an answer that is late or lost is looked for in the store."""
-        settings = self._edges.settings
-        whole = budget.at_most(settings.store_s)
+    async def _write(self, write: Write[Accepted], budget: Budget) -> str:
+        """Write and return the id of the session."""
         try:
-            accepted = await self._edges.store.ask(write, whole.share(1 - settings.store_reserve))
-        except MailboxFull:
-            # Refused at the door.
-            raise
-        except RuntimeFault as fault:
-            # Unknown is not "no". The store serves in order: what it had begun is done before it reads.
-            try:
-                found = await look(whole)
-            except TurnkeepError:
-                raise outcome_unknown() from None
-            if found is None:
-                raise fault from None
-            return found
-        return str(accepted.session_id)
+            accepted = await keep(self._edges.store, write, budget.at_most(self._edges.settings.store_s))
+        except OutcomeUnknown:
+            raise outcome_unknown() from None
+        return accepted.session_id

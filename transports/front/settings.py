@@ -29,8 +29,6 @@ class FrontSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How long after that budget the client may take to read the last of its response."""
     store_s: float = 10.0
     """The budget of one question to the store."""
-    store_reserve: float = 0.3
-    """The share of it that is kept for reading a write again whose answer was late."""
     ready_check_s: float = 1.0
     """How long ``/readyz`` waits for each dependency, and how long it keeps the answer."""
     stream_queue: int = 4096

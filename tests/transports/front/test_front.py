@@ -237,16 +237,27 @@ async def test_api_8_a_rotation_whose_answer_was_lost_is_found_again(
 
 
 @pytest.mark.parametrize("text", ["hi", "/new", "/new hi"])
-async def test_a_write_that_died_with_the_store_is_seen_to_be_lost(
-    tmp_path: Path, client: aiohttp.ClientSession, text: str
+async def test_a_write_that_died_with_the_store_is_made_by_the_one_that_follows(
+    tmp_path: Path, text: str
 ) -> None:
     async with FrontBox(tmp_path) as box:
         box.system.failpoints.set("store.before_commit", _die)
-        body = {"messages": [{"role": "user", "content": text}]}
-        status, headers, answer = await post(client, box, body, X_Session_Id="c1")
-        assert (status, answer["error"]["code"]) == (500, "internal_error")
-        assert "X-Should-Retry" not in headers and box.heard == []
-        assert await box.ask("/store", FindBindings(peer="api:test", session_key="c1")) == ()
+        one = await box.connect()
+        one.begin(Content_Length=len(body := _said(text)), X_Session_Id="c1")
+        one.writer.write(body)
+        if text == "/new":
+            assert (await one.answer())[0] == 200
+        else:
+            await until(lambda: box.told(AttachWatcher))
+        assert box.at("/store")._cell.incarnation == 1
+        (session,) = await box.ask("/store", ListSessions())
+        (binding,) = await box.ask("/store", FindBindings(peer="api:test", session_key="c1"))
+        assert binding.session_id == session.session_id
+        assert session.queued == (text != "/new")
+
+
+def _said(text: str) -> bytes:
+    return json.dumps({"messages": [{"role": "user", "content": text}]}).encode()
 
 
 async def test_a_write_that_the_disk_refuses_is_not_kept_and_may_be_sent_again(
