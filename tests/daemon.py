@@ -9,16 +9,24 @@ from collections.abc import Mapping
 from pathlib import Path
 
 START_SECONDS = 30.0
+PROGRAM = ("-c", "from bin.daemon import main; main()")
 
 
 class Daemon:
     """One run of turnkeepd on any free port. ``url`` is known once ``start`` has returned."""
 
     def __init__(
-        self, data_dir: Path, *, config: str = "", env: Mapping[str, str] | None = None, port: int = 0
+        self,
+        data_dir: Path,
+        *,
+        config: str = "",
+        env: Mapping[str, str] | None = None,
+        port: int = 0,
+        program: tuple[str, ...] = PROGRAM,
     ) -> None:
         self.data_dir = data_dir
         self.port = port
+        self._program = program
         self.url = ""
         self.log = ""
         self._config = data_dir.parent / f"{data_dir.name}.toml"
@@ -53,8 +61,7 @@ class Daemon:
         """Start it and wait until it says that it is ready; raise with its log if it ends instead."""
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
-            "-c",
-            "from bin.daemon import main; main()",
+            *self._program,
             "--data-dir",
             str(self.data_dir),
             "--config",
