@@ -2,8 +2,10 @@
 
 import sqlite3
 
+from actors.exceptions import Conflict
 from actors.messages.rows import Binding
 from actors.messages.store import FindBindings
+from storage import versions
 
 SELECT = (
     "SELECT peer, scope, session_key, session_id, version FROM bindings WHERE peer = ? AND session_key = ?"
@@ -41,21 +43,18 @@ def bind(
     session_key: str,
     session_id: str,
     old: Binding | None,
-) -> bool:
-    """Point a chat at a session; False if the binding is no longer the one that was read."""
-    if old is None:
-        done = connection.execute(
-            "INSERT INTO bindings (peer, session_key, scope, session_id) VALUES (?, ?, ?, ?)"
-            " ON CONFLICT DO NOTHING",
-            (peer, session_key, scope, session_id),
-        )
-    else:
-        done = connection.execute(
-            "UPDATE bindings SET session_id = ?, version = version + 1"
-            " WHERE peer = ? AND session_key = ? AND scope = ? AND version = ?",
-            (session_id, peer, session_key, scope, old.version),
-        )
-    return done.rowcount == 1
+) -> None:
+    """Point a chat at a session. Raises Conflict if its binding is no longer ``old``, the one that was read."""
+    if old is not None:
+        key = {"peer": peer, "session_key": session_key, "scope": scope}
+        versions.change(connection, "bindings", key, old.version, {"session_id": session_id})
+        return
+    done = connection.execute(
+        "INSERT INTO bindings (peer, session_key, scope, session_id) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        (peer, session_key, scope, session_id),
+    )
+    if done.rowcount == 0:
+        raise Conflict("the chat was bound to a session meanwhile; try again", code=versions.CODE)
 
 
 def _in_all_scopes(connection: sqlite3.Connection, peer: str, session_key: str) -> tuple[Binding, ...]:

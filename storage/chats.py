@@ -2,7 +2,6 @@
 
 import sqlite3
 
-from actors.exceptions import Conflict
 from actors.messages.rows import HistoryKind, HistoryRow, SessionKind, SessionRow
 from actors.messages.store import OpenSession, PostToChat
 from storage import bindings, history, inbox, seen, sessions
@@ -91,6 +90,5 @@ def session_of_chat(
         session_key=session_key,
         at=at,
     )
-    if not bindings.bind(connection, peer, bound_scope, session_key, new_session_id, binding):
-        raise Conflict("the chat was bound to another session at the same moment; try again")
+    bindings.bind(connection, peer, bound_scope, session_key, new_session_id, binding)
     return new_session_id, True

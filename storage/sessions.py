@@ -4,6 +4,7 @@ import sqlite3
 
 from actors.messages.rows import RunState, SessionKind, SessionRow, TurnState
 from actors.messages.store import GetSession, ListSessions
+from storage import versions
 
 TITLE_LENGTH = 60
 
@@ -90,11 +91,12 @@ def touch(connection: sqlite3.Connection, session_id: str, at: float) -> None:
 
 def end(connection: sqlite3.Connection, session_id: str, reason: str) -> None:
     """End a session; one that has ended already keeps its reason."""
-    connection.execute(
-        "UPDATE sessions SET run_state = 'ended', end_reason = ?, version = version + 1"
-        " WHERE session_id = ? AND run_state <> 'ended'",
-        (reason, session_id),
-    )
+    row = connection.execute(
+        "SELECT version FROM sessions WHERE session_id = ? AND run_state <> 'ended'", (session_id,)
+    ).fetchone()
+    if row is not None:
+        ended = {"run_state": RunState.ENDED, "end_reason": reason}
+        versions.change(connection, "sessions", {"session_id": session_id}, row["version"], ended)
 
 
 def exists(connection: sqlite3.Connection, session_id: str) -> bool:

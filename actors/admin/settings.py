@@ -12,5 +12,3 @@ class AdminSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How long ``system.info`` waits for each part; one that does not answer is left out."""
     stop_s: float = 10.0
     """How long an actor that is stopped or restarted may take to end before it is killed."""
-    reserve: float = 0.3
-    """The share of a request's budget that is kept for reading a write again whose answer was late."""
