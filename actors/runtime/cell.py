@@ -34,7 +34,7 @@ from actors.runtime.envelope import Envelope
 from actors.runtime.incarnation import Incarnation
 from actors.runtime.mailbox import Mailbox, Overflow
 from actors.runtime.ref import Address, Ref
-from actors.runtime.reply import Reply
+from actors.runtime.reply import Reply, message_of
 
 if TYPE_CHECKING:
     from actors.runtime.system import System
@@ -49,8 +49,6 @@ class Cell(pykka.Actor):
     children: "dict[str, Cell] | None" = None
     # The position in the life cycle; only enter changes it.
     status = Status.CREATED
-    # Whether an activation is under way or called for; a put that sees it need not wake anybody.
-    awake = False
     # Restarts of this cell.
     incarnation = 0
     handled = 0
@@ -148,15 +146,11 @@ class Cell(pykka.Actor):
 
         None if the actor has ended: the message is answered and dead by then.
         """
-        mailbox = self.mailbox
-        if (
-            envelope[0].mailbox_lane is Lane.ORDINARY
-            and len(mailbox.ordinary) >= mailbox.bound
-            and not self.make_room(envelope[0])
-        ):
+        mailbox, message = self.mailbox, message_of(envelope)
+        if message.mailbox_lane is Lane.ORDINARY and mailbox.full() and not self.make_room(message):
             return False
         mailbox.append(envelope)
-        return True if self.awake or self.appended() else None
+        return True if mailbox.awake or self.appended() else None
 
     def make_room(self, message: Message) -> bool:
         """Apply the policy of a full ordinary lane; False if ``message`` is the one that has no room."""
@@ -174,8 +168,7 @@ class Cell(pykka.Actor):
         if self.mailbox.closed:
             self._bury_all()
             return False
-        if not self.awake:
-            self._wake()
+        self._wake()
         return True
 
     async def wait_for_room(self, budget: Budget) -> None:
@@ -185,6 +178,7 @@ class Cell(pykka.Actor):
                 raise ActorStopped(self.path)
             room = self.system.loop.create_future()
             self.room_waiters += (room,)
+            self.mailbox.waited_for = True
             timer = self.system.clock.call_later(budget.remaining(), _finish, room)
             try:
                 await room
@@ -195,6 +189,7 @@ class Cell(pykka.Actor):
 
     def announce_room(self) -> None:
         """Let those who wait for room look again."""
+        self.mailbox.waited_for = False
         waiters, self.room_waiters = self.room_waiters, ()
         for waiter in waiters:
             _finish(waiter)
@@ -202,7 +197,7 @@ class Cell(pykka.Actor):
     # Activation
 
     def _wake(self) -> None:
-        self.awake = True
+        self.mailbox.awake = True
         if self.system.on_loop_thread():
             self._activate()
             return
@@ -215,17 +210,20 @@ class Cell(pykka.Actor):
     def _activate(self) -> None:
         if self._task is not None:
             return
-        if self.own is None:
-            # A reserved place keeps what is sent to it until it starts, a crashed one until it starts again.
-            self.awake = False
+        if self.own is None or (self.mailbox.empty() and self.status is not Status.STARTING):
+            # A reserved place keeps what is sent to it until it starts, a crashed one until it starts again, and a
+            # suspended one until it goes on.
+            self.mailbox.awake = False
+            self.mailbox.look(self.system.clock.monotonic())
             if self.status is Status.DOWN:
                 self._serve_stops()
             return
         # The constructor never runs the coroutine eagerly, whatever the loop's task factory: with an eager one the
         # receiver would run inside the sender's tell.
         # Nor does it see the sender's context variables: whoever happened to wake it is not the sender of all.
-        activation = Activation(self, self.own)
-        self._task = asyncio.Task(activation.run(), loop=self.system.loop, name=self.path, context=Context())
+        variables = Context()
+        activation = Activation(self, self.own, variables)
+        self._task = asyncio.Task(activation.run(), loop=self.system.loop, name=self.path, context=variables)
         self.system.active.add(self)
 
     def rest(self) -> None:
@@ -233,11 +231,11 @@ class Cell(pykka.Actor):
         if self._task is not asyncio.current_task():
             return
         self._task = None
-        self.awake = False
+        self.mailbox.awake = False
         self.busy_since = None
         self.system.rested(self)
         if self.status is Status.STARTING or (self.own is not None and not self.mailbox.empty()):
-            self.awake = True
+            self.mailbox.awake = True
             self._activate()
 
     def take_task(self) -> "asyncio.Task[None] | None":
@@ -280,12 +278,12 @@ class Cell(pykka.Actor):
         self.enter(Status.DOWN)
         self.mailbox.held = False
         # Whoever sends from now on has to look again, as there is no activation that would.
-        self.awake = False
+        self.mailbox.awake = False
 
     def shut(self) -> None:
         """Let no message in any more. The order matters: see Mailbox."""
         self.mailbox.closed = True
-        self.awake = False
+        self.mailbox.awake = False
         self._bury_all()
 
     def close(self) -> None:
@@ -330,15 +328,15 @@ class Cell(pykka.Actor):
 
     def bury(self, envelope: "Envelope", reason: DeadLetterReason, error: Exception) -> None:
         """Answer a message that will not be handled, and note it."""
-        message, _, reply, _ = envelope
+        message = message_of(envelope)
         if isinstance(message, Down):
             # An end that was announced to an actor that ended itself meanwhile.
             return
-        if reply is not None:
+        if isinstance(envelope, Reply):
             if isinstance(message, Stop):
-                reply.set(StopStatus.ALREADY_GONE)
+                envelope.set(StopStatus.ALREADY_GONE)
                 return
-            reply.set_exception(error)
+            envelope.set_exception(error)
         elif isinstance(message, Watch):
             message.watcher.tell(self.down())
             return
@@ -350,13 +348,14 @@ class Cell(pykka.Actor):
 
     def _serve_stops(self) -> None:
         """A crashed cell handles nothing, but it may be told to stop."""
-        if any(isinstance(envelope[0], Stop) for envelope in self.mailbox.control):
+        if any(isinstance(message_of(envelope), Stop) for envelope in self.mailbox.control):
             self.close()
 
     # Observation
 
     def info(self, now: float) -> ActorInfo:
         """Its row in ``ps``."""
+        self.mailbox.look(now)
         oldest = self.mailbox.oldest()
         return ActorInfo(
             path=self.path,

@@ -57,7 +57,7 @@ class Context:
     def budget(self) -> Budget | None:
         """The budget of the message in hand, if it was asked."""
         current = self._own.current
-        return current[3] if current is not None else None
+        return current.budget if isinstance(current, Reply) else None
 
     def now(self) -> float:
         """Monotonic seconds."""

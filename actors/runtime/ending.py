@@ -10,6 +10,7 @@ import structlog
 from actors.exceptions import ActorStopped, HandlerFailed, StartFailed, TurnkeepError
 from actors.messages.lifecycle import DownReason, Status, StopStatus
 from actors.runtime.budget import Budget
+from actors.runtime.reply import Reply
 
 if TYPE_CHECKING:
     from actors.runtime.cell import Cell
@@ -60,7 +61,8 @@ async def terminate(cell: "Cell", envelope: "Envelope", reason: DownReason) -> N
     cell.end = reason
     if not cell.returns():
         cell.shut()
-    budget = envelope[3] or Budget.of(cell.system.clock, cell.system.stop_seconds)
+    asked = envelope if isinstance(envelope, Reply) else None
+    budget = asked.budget if asked is not None else Budget.of(cell.system.clock, cell.system.stop_seconds)
     try:
         await _stop_children(cell, own.behaviour.stops_in_order, budget)
         await own.behaviour.on_stop(reason)
@@ -71,8 +73,8 @@ async def terminate(cell: "Cell", envelope: "Envelope", reason: DownReason) -> N
         # A kill has overtaken the order.
         return
     _leave(cell, ActorStopped(cell.path))
-    if envelope[2] is not None:
-        envelope[2].set(StopStatus.STOPPED)
+    if asked is not None:
+        asked.set(StopStatus.STOPPED)
     _announce(cell, reason)
 
 

@@ -1,15 +1,14 @@
-"""What lies in a mailbox: a message with what travels beside it."""
+"""What lies in a mailbox."""
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from actors.messages.base import Message
-    from actors.runtime.budget import Budget
     from actors.runtime.reply import Reply
 
-Envelope: TypeAlias = "tuple[Message, float, Reply[Any] | None, Budget | None]"
+Envelope: TypeAlias = "Message | Reply[Any]"
 """
-(message, when it was put in monotonic seconds, the reply that its sender waits for, its deadline).
+A message that was told lies there as it is; one that was asked lies in the Reply that its sender waits for.
 
-A plain tuple, as one is made for every message: a class of its own would double the cost of a tell.
+So a tell makes no object: with an envelope of its own, making and collecting it would take as long as the rest.
 """

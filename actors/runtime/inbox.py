@@ -45,11 +45,12 @@ class Inbox:
         message = envelope.message
         if isinstance(message, pykka_messages._ActorStop):
             message = Stop()
-        reply: Reply[Any] | None = None
-        if envelope.reply_to is not None:
-            reply = Reply(cell, message, Budget.of(cell.system.clock, FOREIGN_ASK_SECONDS))
-            reply.on_done(lambda done: _hand_over(done, envelope.reply_to))
-        if cell.post((message, cell.system.clock.monotonic(), reply, None)) is False and reply is not None:
+        if envelope.reply_to is None:
+            cell.post(message)
+            return
+        reply: Reply[Any] = Reply(cell, message, Budget.of(cell.system.clock, FOREIGN_ASK_SECONDS))
+        reply.on_done(lambda done: _hand_over(done, envelope.reply_to))
+        if cell.post(reply) is False:
             reply.set_exception(MailboxFull(cell.path))
 
 

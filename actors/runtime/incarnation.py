@@ -44,10 +44,10 @@ class Incarnation:
 
     def defer(self) -> Reply[Any] | None:
         """See Context.defer."""
-        reply = self.current[2] if self.current is not None else None
-        if reply is not None:
-            self._owe(reply)
-        return reply
+        if not isinstance(self.current, Reply):
+            return None
+        self._owe(self.current)
+        return self.current
 
     def _owe(self, reply: Reply[Any]) -> None:
         deferred = self._deferred
@@ -61,12 +61,14 @@ class Incarnation:
 
     def forward(self, ref: "Ref") -> None:
         """See Context.forward."""
-        assert self.current is not None
-        message, put_at, reply, budget = self.current
-        # From here on only the receiver answers: a crash of this actor must not.
-        self.current = (message, put_at, None, budget)
-        if ref._cell.post((message, put_at, reply, budget)) is False and reply is not None:
-            reply.set_exception(MailboxFull(ref.path))
+        entry = self.current
+        assert entry is not None
+        if isinstance(entry, Reply):
+            # From here on only the receiver answers: a crash of this actor must not.
+            self.current = entry.message
+            entry.passed_to(ref._cell)
+        if ref._cell.post(entry) is False and isinstance(entry, Reply):
+            entry.set_exception(MailboxFull(ref.path))
 
     def pipe(
         self, reply: Reply[T], on_value: Callable[[T], Message], on_error: Callable[[Exception], Message]
@@ -119,8 +121,8 @@ class Incarnation:
 
     def release(self, error: Exception) -> None:
         """Answer everybody who waits for this incarnation, and end its timers and tasks."""
-        if self.current is not None and self.current[2] is not None:
-            self.current[2].set_exception(error)
+        if isinstance(self.current, Reply):
+            self.current.set_exception(error)
         for reply in list(self._deferred or ()):
             if not reply.done():
                 reply.set_exception(error)
@@ -140,5 +142,6 @@ class Incarnation:
         if cell.own is not self or cell.mailbox.closed:
             cell.system.dead_letters.add(cell.path, type(message).__name__, DeadLetterReason.STALE)
             return
-        cell.mailbox.control.append((message, cell.system.clock.monotonic(), None, None))
-        cell.appended()
+        cell.mailbox.control.append(message)
+        if not cell.mailbox.awake:
+            cell.appended()

@@ -5,6 +5,7 @@ from collections import deque
 
 from actors.messages.base import Lane
 from actors.runtime.envelope import Envelope
+from actors.runtime.reply import message_of
 
 
 class Overflow(enum.Enum):
@@ -22,11 +23,22 @@ class Mailbox:
     """
     Two queues, control before ordinary. Puts may come from any thread; everything else is the loop's.
 
-    ``closed`` is set before the final drain. A put appends first and tests ``closed`` afterwards, so that of a put that
-    races a stop at least one side sees the entry: no ask stays unanswered.
+    ``closed`` is set before the final drain. A put appends first and tests ``awake`` afterwards, and ``closed`` if that
+    is not set, so that of a put that races a stop at least one side sees the entry: no ask stays unanswered.
     """
 
-    __slots__ = ("bound", "closed", "control", "held", "ordinary", "overflow")
+    __slots__ = (
+        "_seen",
+        "awake",
+        "bound",
+        "closed",
+        "control",
+        "held",
+        "ordinary",
+        "overflow",
+        "taken",
+        "waited_for",
+    )
 
     def __init__(self, bound: int, overflow: Overflow) -> None:
         # Short as a rule, and a list takes a tenth of an empty deque's memory.
@@ -36,21 +48,21 @@ class Mailbox:
         self.overflow = overflow
         self.closed = False
         self.held = False
+        # Whether an activation will come to what is put: a put that sees it need not look any further.
+        self.awake = False
+        # Ordinary entries taken so far.
+        self.taken = 0
+        # Whether somebody waits for room.
+        self.waited_for = False
+        # (how many ordinary entries had been put, when that was seen), oldest first; see look.
+        self._seen: list[tuple[int, float]] = []
 
-    def append(self, envelope: Envelope) -> None:
+    def append(self, entry: Envelope) -> None:
         """Append to the message's lane, whatever its bound."""
-        if envelope[0].mailbox_lane is Lane.ORDINARY:
-            self.ordinary.append(envelope)
+        if message_of(entry).mailbox_lane is Lane.ORDINARY:
+            self.ordinary.append(entry)
         else:
-            self.control.append(envelope)
-
-    def get(self) -> "Envelope | None":
-        """Take the next entry that may be served now, or None."""
-        if self.control:
-            return self.control.pop(0)
-        if self.ordinary and not self.held:
-            return self.ordinary.popleft()
-        return None
+            self.control.append(entry)
 
     def empty(self) -> bool:
         """Say whether nothing may be served now."""
@@ -60,16 +72,29 @@ class Mailbox:
         """Say whether the ordinary lane is at its bound."""
         return len(self.ordinary) >= self.bound
 
+    def look(self, now: float) -> None:
+        """
+        Note what waits in the ordinary lane at ``now``, in monotonic seconds.
+
+        That is done whenever a batch leaves something behind, a put finds nobody awake, or the sweeper comes round: a
+        stamp on each message would cost as much as sending it.
+        """
+        seen = self._seen
+        while seen and seen[0][0] <= self.taken:
+            del seen[0]
+        put = self.taken + len(self.ordinary)
+        if put > self.taken and (not seen or seen[-1][0] < put):
+            seen.append((put, now))
+
     def oldest(self) -> float | None:
-        """Return when the oldest entry was put (monotonic seconds), or None."""
-        puts = [lane[0][1] for lane in (self.control, self.ordinary) if lane]
-        return min(puts, default=None)
+        """Return when the entry that is served next was first seen waiting, or None."""
+        return next((at for put, at in self._seen if put > self.taken), None) if self.ordinary else None
 
     def drop(self, kind: type) -> None:
         """Take what is of one kind out of the control lane, unseen."""
         # From the end, one by one: another thread may append meanwhile.
         for place in range(len(self.control) - 1, -1, -1):
-            if isinstance(self.control[place][0], kind):
+            if isinstance(self.control[place], kind):
                 del self.control[place]
 
     def drain(self) -> list[Envelope]:
@@ -79,4 +104,5 @@ class Mailbox:
             taken.append(self.control.pop(0))
         while self.ordinary:
             taken.append(self.ordinary.popleft())
+            self.taken += 1
         return taken

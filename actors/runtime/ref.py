@@ -1,7 +1,7 @@
 """How an actor is addressed: pykka's ref, with asks that are awaited under a budget."""
 
 import threading
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pykka
 
@@ -38,11 +38,12 @@ class Ref(pykka.ActorRef[Any]):
     It holds the actor, so an idle one that nobody else knows is not collected.
     """
 
-    __slots__ = ("_cell",)
+    __slots__ = ("_cell", "_mailbox")
 
     def __init__(self, cell: "Cell") -> None:
         # The base copies what is made on demand here: an idle actor should not pay for it.
         self._cell = cell
+        self._mailbox = cell.mailbox
 
     def __repr__(self) -> str:
         return f"<Ref {self._cell.path}>"
@@ -85,19 +86,16 @@ class Ref(pykka.ActorRef[Any]):
     def tell(self, message: Message) -> None:
         """Send without waiting. Raises ActorStopped or MailboxFull; the message is then a dead letter too."""
         # The hottest path of all: what post() does for the general case, without its calls.
-        cell = self._cell
-        system = cell.system
-        if not cell.awake:
-            system.tick = system.clock.monotonic()
-        mailbox = cell.mailbox
+        mailbox = self._mailbox
         if message.mailbox_lane is ORDINARY:
-            if len(mailbox.ordinary) >= mailbox.bound and not cell.make_room(message):
-                raise MailboxFull(cell.path)
-            mailbox.ordinary.append((message, system.tick, None, None))
+            ordinary = mailbox.ordinary
+            if len(ordinary) >= mailbox.bound and not self._cell.make_room(message):
+                raise MailboxFull(self.path)
+            ordinary.append(message)
         else:
-            mailbox.control.append((message, system.tick, None, None))
-        if not cell.awake and not cell.appended():
-            raise ActorStopped(cell.path)
+            mailbox.control.append(message)
+        if not mailbox.awake and not self._cell.appended():
+            raise ActorStopped(self.path)
 
     async def send(self, message: Message, budget: Budget) -> None:
         """
@@ -114,20 +112,16 @@ class Ref(pykka.ActorRef[Any]):
 
         The receiver does not run a message whose budget is over; an answer that comes later is dropped.
         """
-        cell = self._cell
+        cell, mailbox = self._cell, self._mailbox
         reply: Reply[R] = Reply(cell, message, budget)
-        system = cell.system
-        if not cell.awake:
-            system.tick = system.clock.monotonic()
-        mailbox = cell.mailbox
         if message.mailbox_lane is not ORDINARY:
-            mailbox.control.append((message, system.tick, cast("Reply[Any]", reply), budget))
+            mailbox.control.append(reply)
         elif len(mailbox.ordinary) < mailbox.bound or cell.make_room(message):
-            mailbox.ordinary.append((message, system.tick, cast("Reply[Any]", reply), budget))
+            mailbox.ordinary.append(reply)
         else:
             reply.set_exception(MailboxFull(cell.path))
             return reply
-        if not cell.awake:
+        if not mailbox.awake:
             cell.appended()
         return reply
 

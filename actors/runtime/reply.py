@@ -19,9 +19,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+def message_of(entry: "Message | Reply[Any]") -> "Message":
+    """Return the message of a mailbox's entry."""
+    return entry.message if isinstance(entry, Reply) else entry
+
+
 class Reply(pykka.Future[T]):
     """
-    The answer to one ask.
+    The answer to one ask, and what lies in the mailbox for it.
 
     The first of answer, failure, stop and deadline wins; what comes later is counted as a late answer and dropped, so
     that a drain, a kill and a handler may race. Unlike its base it is awaited without blocking the loop, and a
@@ -43,14 +48,22 @@ class Reply(pykka.Future[T]):
 
     def __init__(self, cell: "Cell", message: "Message", budget: "Budget") -> None:
         self._cell = cell
-        self._message_type = type(message)
-        self._budget = budget
+        self.message = message
+        self.budget = budget
 
     def __repr__(self) -> str:
         state = "pending" if not self._done else "failed" if self._error is not None else "answered"
-        return f"<Reply of {self._cell.path} to {self._message_type.__name__}: {state}>"
+        return f"<Reply of {self._cell.path} to {self._name}: {state}>"
+
+    @property
+    def _name(self) -> str:
+        return type(self.message).__name__
 
     # Public methods
+
+    def passed_to(self, cell: "Cell") -> None:
+        """Note that another actor owes the answer from here on."""
+        self._cell = cell
 
     def done(self) -> bool:
         """Say whether it is resolved, in whichever way."""
@@ -78,7 +91,7 @@ class Reply(pykka.Future[T]):
     def expire(self) -> None:
         """Fail with DeadlineExceeded, unless it is resolved."""
         if not self._done:
-            self._resolve(None, DeadlineExceeded(self._message_type.__name__))
+            self._resolve(None, DeadlineExceeded(self._name))
 
     def result(self) -> T:
         """Return the answer or raise the failure. Only once ``done()``."""
@@ -98,10 +111,10 @@ class Reply(pykka.Future[T]):
             if self._cell.system.on_loop_thread():
                 raise BlockingCall(f"get() of {self!r} on the event loop's thread; await it")
             event = self._event = self._event or threading.Event()
-            left = self._budget.remaining()
+            left = self.budget.remaining()
             # Checked again, as it may have been resolved before the event was seen.
             if not self._done and not event.wait(left if timeout is None else min(left, timeout)):
-                raise DeadlineExceeded(self._message_type.__name__)
+                raise DeadlineExceeded(self._name)
         return self.result()
 
     def __await__(self) -> Generator[Any, None, T]:
@@ -120,11 +133,11 @@ class Reply(pykka.Future[T]):
         if self._grain is not None or self._timer is not None:
             return
         system = self._cell.system
-        self._grain = system.deadlines.grain(self._budget.deadline)
+        self._grain = system.deadlines.grain(self.budget.deadline)
         if self._grain is not None:
             self._grain.add(self)
         else:
-            self._timer = system.clock.call_later(self._budget.remaining(), self.expire)
+            self._timer = system.clock.call_later(self.budget.remaining(), self.expire)
 
     def _resolve_anywhere(self, value: T | None, error: BaseException | None) -> None:
         system = self._cell.system
@@ -140,7 +153,7 @@ class Reply(pykka.Future[T]):
     def _resolve(self, value: T | None, error: BaseException | None) -> None:
         if self._done:
             letters = self._cell.system.dead_letters
-            letters.add(self._cell.path, self._message_type.__name__, DeadLetterReason.LATE)
+            letters.add(self._cell.path, self._name, DeadLetterReason.LATE)
             return
         self._value = value
         self._error = error

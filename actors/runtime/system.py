@@ -52,8 +52,6 @@ class System:
         self.random = rng or random.SystemRandom()
         self.failpoints = failpoints or Failpoints()
         self.stop_seconds = stop_seconds
-        # Monotonic seconds as of the last activity: good enough to tell the age of a message, and free to read.
-        self.tick = self.clock.monotonic()
         # Ids need to differ, not to be secret: without a system call for each.
         self._id_bits = random.Random(self.random.getrandbits(128))
         self.dead_letters = DeadLetters(self.clock)
@@ -196,8 +194,14 @@ class System:
         return cell.info(self.clock.monotonic()) if cell is not None else None
 
     def busy(self) -> list[tuple[str, float]]:
-        """Return the running actors with a handler under way, and for how many seconds. Starts and stops have budgets."""
+        """
+        Return the running actors with a handler under way, and for how many seconds. Starts and stops have budgets.
+
+        A look at what waits for them comes with it.
+        """
         now = self.clock.monotonic()
+        for cell in self.active:
+            cell.mailbox.look(now)
         return [
             (cell.path, now - cell.busy_since)
             for cell in self.active

@@ -7,6 +7,7 @@ import weakref
 import pytest
 
 from actors.runtime import Budget, System
+from actors.runtime.activation import BATCH_MESSAGES
 from tests.actors.runtime.conftest import Do, Note, Scribe, UrgentNote
 
 
@@ -39,7 +40,7 @@ async def test_a_long_mailbox_lets_the_loop_breathe(system, within):
             await asyncio.sleep(0)
 
     await heartbeat()
-    assert turns >= 10_000 // 64
+    assert turns >= 10_000 // BATCH_MESSAGES
 
 
 async def test_on_idle_runs_when_the_mailbox_has_run_dry(system, within):
