@@ -140,7 +140,7 @@ class Daemon:
         ]
         waiting = [repr(reply) for grain in self.system.deadlines._grains.values() for reply in grain]
         actors = [f"actor {info.path} {info.state}" for info in self.system.actors()]
-        return [*tasks, *timers, *waiting, *actors, *map(str, self.system.unended)]
+        return [*tasks, *timers, *waiting, *actors, *(path for path, _ in self.system.custody.lost())]
 
 
 def read(data: Path, sql: str) -> list[sqlite3.Row]:
