@@ -20,6 +20,8 @@ Limit = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")]
 """Letters, digits, dot, underscore and hyphen: it becomes a part of paths."""
 Word = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+Path = Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
+"""An actor's. Bounded, as it goes into events."""
 Platform = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9_-]{1,64}\Z")]
 Text = Annotated[str, msgspec.Meta(min_length=1, max_length=1_000_000)]
 
@@ -73,7 +75,7 @@ class ListActors(AdminRequest, frozen=True, kw_only=True, tag="actors.list"):
     ``depth`` is what must wait at least in an actor's mailbox for it to be shown.
     """
 
-    prefix: str = "/"
+    prefix: Path = "/"
     kinds: tuple[Word, ...] = ()
     states: tuple[Word, ...] = ()
     depth: Annotated[int, msgspec.Meta(ge=0)] = 0
@@ -88,7 +90,7 @@ class ShowTree(AdminRequest, frozen=True, kw_only=True, tag="actors.tree"):
 class GetActor(AdminRequest, frozen=True, kw_only=True, tag="actors.get"):
     """One actor, and its children's paths."""
 
-    path: str
+    path: Path
 
 
 class StopActor(AdminRequest, frozen=True, kw_only=True, tag="actors.stop"):
@@ -98,7 +100,7 @@ class StopActor(AdminRequest, frozen=True, kw_only=True, tag="actors.stop"):
     changes = True
     audited = ("path",)
 
-    path: str
+    path: Path
 
 
 class RestartActor(AdminRequest, frozen=True, kw_only=True, tag="actors.restart"):
@@ -108,7 +110,7 @@ class RestartActor(AdminRequest, frozen=True, kw_only=True, tag="actors.restart"
     changes = True
     audited = ("path",)
 
-    path: str
+    path: Path
 
 
 class SuspendActor(AdminRequest, frozen=True, kw_only=True, tag="actors.suspend"):
@@ -118,7 +120,7 @@ class SuspendActor(AdminRequest, frozen=True, kw_only=True, tag="actors.suspend"
     changes = True
     audited = ("path",)
 
-    path: str
+    path: Path
 
 
 class ResumeActor(AdminRequest, frozen=True, kw_only=True, tag="actors.resume"):
@@ -128,7 +130,7 @@ class ResumeActor(AdminRequest, frozen=True, kw_only=True, tag="actors.resume"):
     changes = True
     audited = ("path",)
 
-    path: str
+    path: Path
 
 
 # Sessions
