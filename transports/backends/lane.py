@@ -6,8 +6,8 @@ import structlog
 
 from actors.exceptions import Invalid
 from actors.messages.lane import CancelStream, DescribeLane, FailureClass, LaneInfo, OpenStream
-from actors.messages.lifecycle import DownReason
-from actors.runtime import Actor
+from actors.messages.lifecycle import Down, DownReason
+from actors.runtime import Actor, Ref
 from transports.backends.settings import LaneSettings
 from transports.backends.stream import OUT_OF_TIME, Failure, Phase, Stream
 
@@ -60,6 +60,8 @@ class ModelLane(Actor):
                 self._cancel(stream_id)
             case DescribeLane():
                 return self._describe()
+            case Down():
+                self._leave_gone()
             case _:
                 raise Invalid(f"a lane does not understand {type(message).__name__}")
         return None
@@ -85,6 +87,8 @@ class ModelLane(Actor):
             stream.fail(TOO_MANY)
             return
         self._streams[request.stream_id] = stream
+        if isinstance(request.reply_to, Ref):
+            request.reply_to.watch(self.ctx.ref)
         self.ctx.run(self._carry(stream), f"stream-{request.stream_id}")
 
     async def _carry(self, stream: Stream) -> None:
@@ -101,6 +105,13 @@ class ModelLane(Actor):
             stream.cancel()
         else:
             self._cancelled.add(stream_id)
+
+    def _leave_gone(self) -> None:
+        """Cancel what nobody hears any more: a silent backend would be listened to until its watchdog barks."""
+        for stream in list(self._streams.values()):
+            hearer = stream.request.reply_to
+            if isinstance(hearer, Ref) and not hearer.is_alive():
+                stream.cancel()
 
     def _describe(self) -> LaneInfo:
         return LaneInfo(

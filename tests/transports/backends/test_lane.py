@@ -95,6 +95,21 @@ async def test_a_turn_that_is_gone_cancels_its_stream(backend, ask_lane):
     await asker.until_idle()
 
 
+async def test_a_turn_that_is_killed_is_not_listened_for_until_a_silent_backend_speaks(
+    system, backend, ask_lane
+):
+    backend.script(Text("a"), Silence())
+    asker = ask_lane()
+    turn = system.spawn("/turn", lambda: Notes(asyncio.Queue()))
+    asker.open(reply_to=turn)
+    asker.open("another", stream_id="b")
+    exchange = await backend.request(0)
+    turn._cell.kill()
+    await exchange.connection_closed.wait()
+    assert text_of(await asker.until_end()) == "reply to: another"
+    await asker.until_idle()
+
+
 async def test_a_turn_whose_mailbox_is_full_hears_of_the_end_once_there_is_room(system):
     settings = LaneSettings(name="echo", kind=LaneKind.ECHO, echo_delay_s=0)
     asker = Asker(system, system.spawn("/lanes-echo", lane(settings)))
