@@ -22,12 +22,17 @@ class Guard:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve; a failure becomes a JSON error if nothing was sent yet, else the connection's end."""
-        begun = False
+        begun = closed = left = False
 
         async def noting(message: Any) -> None:
-            nonlocal begun
+            nonlocal begun, closed, left
             begun = True
-            await send(message)
+            closed = closed or message["type"] == "websocket.close"
+            try:
+                await send(message)
+            except OSError:
+                left = True
+                raise
 
         error: ApiError | None = None
         try:
@@ -36,12 +41,16 @@ class Guard:
             # Only the server cancels a request, when it stops and has waited long enough.
             error = draining()
         except Exception as failure:
+            if left and isinstance(failure, OSError):
+                # Whoever was to be told something has gone.
+                return
             _log(scope, failure)
             error = internal()
         if error is None:
             return
         if scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": INTERNAL_CLOSE})
+            if not (closed or left):
+                await send({"type": "websocket.close", "code": INTERNAL_CLOSE})
         elif not begun:
             await Exchange(scope, receive, send).refuse(error)
 

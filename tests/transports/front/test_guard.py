@@ -62,6 +62,33 @@ async def test_a_failure_of_a_socket_closes_it() -> None:
     assert wire.sent == [{"type": "websocket.close", "code": 1011}]
 
 
+async def closed_and_cancelled(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "websocket.close", "code": 1012})
+    raise asyncio.CancelledError
+
+
+async def test_a_socket_that_is_closed_already_is_not_closed_again() -> None:
+    wire = Wire("websocket")
+    await wire.serve(closed_and_cancelled)
+    assert wire.sent == [{"type": "websocket.close", "code": 1012}]
+
+
+async def greeting(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "websocket.accept"})
+
+
+async def test_a_client_that_has_left_before_it_was_greeted_is_no_failure() -> None:
+    wire = Wire("websocket")
+
+    async def gone(message: Any) -> None:
+        wire.sent.append(message)
+        raise ConnectionResetError
+
+    wire.send = gone  # type: ignore[method-assign]
+    await wire.serve(greeting)
+    assert wire.sent == [{"type": "websocket.accept"}] and wire.logs == []
+
+
 async def test_a_request_that_the_stopping_server_cuts_is_told_why() -> None:
     wire = Wire()
     await wire.serve(cancelled)
