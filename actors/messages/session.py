@@ -110,12 +110,26 @@ class Recovered(ControlMessage, frozen=True, kw_only=True):
     session_id: str
 
 
+class RescanDue(ControlMessage, frozen=True, kw_only=True):
+    """Look for messages that no session was told of."""
+
+
+class MailFound(ControlMessage, frozen=True, kw_only=True):
+    """The sessions that have mail; None if the store could not say."""
+
+    sessions: tuple[str, ...] | None
+
+
 class DrainShareOver(ControlMessage, frozen=True, kw_only=True):
     """Running turns have had their share of the shutdown's budget."""
 
 
 class DrainOver(ControlMessage, frozen=True, kw_only=True):
     """The drain's budget is over."""
+
+
+class MailWaits(ControlMessage, frozen=True, kw_only=True):
+    """A rescan has found accepted messages of the session; a suspended one leaves them where they are."""
 
 
 # Between a session and its turn, or the store

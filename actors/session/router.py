@@ -4,6 +4,9 @@
 The first message activates a session. One that wants to leave proves that it has handled all that was forwarded to it;
 what arrives after the grant waits here until it is gone, and then activates it again. The same holds for one that is
 lost, until the turn that it left behind is settled: who came earlier would take that for a turn that nobody has begun.
+
+Whoever has a message kept tells its session. Should it be lost between the two, nobody would ever look: so every now and
+then the store is asked who has mail.
 """
 
 import contextlib
@@ -25,11 +28,14 @@ from actors.messages.session import (
     InboxReady,
     Interrupt,
     LiveSessions,
+    MailFound,
+    MailWaits,
     Passivate,
     RecoverAgain,
     Recovered,
     RecoveryRead,
     RecoveryStored,
+    RescanDue,
     StopTurn,
 )
 from actors.messages.store import EndTurn, SessionsWithMail, Unfinished
@@ -84,6 +90,7 @@ class Sessions(Actor):
         self._announce(writes)
         for session_id in await self._store.ask(SessionsWithMail(), self.ctx.within(self._settings.store_s)):
             self._forward(session_id, InboxReady(session_id=session_id))
+        self._rescan_later()
 
     async def on_receive(self, message: Any) -> Any:
         """Forward what is for a session; serve passivation, losses and the drain."""
@@ -109,6 +116,10 @@ class Sessions(Actor):
                 self._serve_waiting(session_id)
                 if not self._draining:
                     self._forward(session_id, InboxReady(session_id=session_id))
+            case RescanDue():
+                self._rescan()
+            case MailFound():
+                self._remind(message)
             case DrainSessions():
                 return self._begin_drain()
             case DrainShareOver():
@@ -173,6 +184,33 @@ class Sessions(Actor):
             ),
         )
 
+    # Mail that nobody was told of
+
+    def _rescan_later(self) -> None:
+        self.ctx.set_timer("rescan", self._settings.rescan_s, RescanDue())
+
+    def _rescan(self) -> None:
+        self.ctx.pipe(
+            self._store.ask(SessionsWithMail(), self.ctx.within(self._settings.store_s)),
+            lambda sessions: MailFound(sessions=sessions),
+            lambda error: MailFound(sessions=None),
+        )
+
+    def _remind(self, message: MailFound) -> None:
+        self._rescan_later()
+        if message.sessions is None or self._draining:
+            return
+        for session_id in message.sessions:
+            session = self.ctx.child(session_id)
+            if session_id in self._waiting:
+                # It is on its way, out or back, and looks into its inbox when it comes.
+                continue
+            if session is None:
+                self._activate(session_id)
+            else:
+                with contextlib.suppress(ActorStopped):
+                    session.tell(MailWaits())
+
     # Passivation and losses
 
     def _passivate(self, message: Passivate) -> bool:
@@ -204,6 +242,7 @@ class Sessions(Actor):
 
     def _recover(self, session_id: str) -> None:
         self.ctx.system.failpoints.hit("sessions.recover")
+
         def settling(unfinished: Any) -> RecoveryRead:
             mine = tuple(entry for entry in unfinished if entry[0].session_id == session_id)
             writes = recover(mine, policy=self._settings.on_restart, clients_gone=False, now=self.ctx.wall())

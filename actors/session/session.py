@@ -19,6 +19,7 @@ from actors.messages.session import (
     InboxReady,
     Interrupt,
     LostTurnEnded,
+    MailWaits,
     MessageBuried,
     OutcomeRead,
     Passivate,
@@ -90,6 +91,8 @@ class Session(Actor):
         match message:
             case InboxReady():
                 self._seen += 1
+                self._decide(machine.Mail())
+            case MailWaits() if not self.ctx.suspended:
                 self._decide(machine.Mail())
             case AttachWatcher():
                 self._seen += 1

@@ -10,6 +10,8 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """A session without work for that long leaves memory; the next message brings it back."""
     on_restart: str = "report"
     """What becomes of a turn that a restart cut off: report (tell the chat) or retry (run it once again)."""
+    rescan_s: float = 30.0
+    """How often messages are looked for that no session was told of."""
     store_s: float = 10.0
     """The budget of one question to the store."""
     retry_base_s: float = 0.5

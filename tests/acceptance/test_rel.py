@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from actors.messages.lifecycle import Resume, Status, Suspend
-from actors.messages.rows import TurnState
+from actors.messages.rows import Entry, Origin, TurnState
 from actors.messages.session import InboxReady, LiveSessions
-from actors.messages.store import ListSessions, ListTurns
+from actors.messages.store import AcceptMessage, ListSessions, ListTurns
 from actors.notifier.notice import Cause, notice
 from tests.acceptance.conftest import Api
 from tests.fakes.backend_script import Hold
@@ -105,6 +105,47 @@ async def test_a_suspended_session_that_is_told_of_too_much_mail_takes_nobody_al
     assert await harness.ask("/sessions", LiveSessions()) == (session.session_id,)
     await ref.ask(Resume(), harness.within())
     assert (await api.say("two", "c1"))[0] == 200
+
+
+def _told_to_nobody(text):
+    return AcceptMessage(
+        at=1.0,
+        inbox_id=f"inbox-{text}",
+        origin=Origin.RELAY,
+        peer="bot",
+        scope=None,
+        session_key="chat",
+        new_session_id="s1",
+        entries=(Entry(role="user", content=text),),
+    )
+
+
+async def test_a_message_that_is_kept_and_of_which_no_session_was_told_is_turned_all_the_same(boot, backend):
+    harness = await boot(**{"session.rescan_s": 0.02})
+    await harness.ask("/store", _told_to_nobody("one"))
+    await until(lambda: _committed(harness, 1))
+    # The session lives by now, and nobody tells it of this one either.
+    await harness.ask("/store", _told_to_nobody("two"))
+    await until(lambda: _committed(harness, 2))
+    assert [exchange.last_user_message for exchange in backend.exchanges] == ["one", "two"]
+
+
+async def _committed(harness, count):
+    return len(await harness.ask("/store", ListTurns(states=(TurnState.COMMITTED,)))) == count
+
+
+async def test_a_suspended_session_leaves_mail_that_is_found_where_it_is(boot):
+    harness = await boot(**{"session.rescan_s": 0.01})
+    await harness.ask("/store", _told_to_nobody("one"))
+    await until(lambda: _committed(harness, 1))
+    ref = harness.at("/sessions/s1")
+    await ref.ask(Suspend(), harness.within())
+    await harness.ask("/store", _told_to_nobody("two"))
+    seen = harness.at("/sessions")._cell.handled
+    await until(lambda: harness.at("/sessions")._cell.handled > seen + 10)
+    assert not ref._cell.mailbox.ordinary and await _committed(harness, 1)
+    await ref.ask(Resume(), harness.within())
+    await until(lambda: _committed(harness, 2))
 
 
 async def test_siblings_of_a_quarantined_actor_are_restarted_and_serve(boot, client):
