@@ -171,8 +171,9 @@ class Threads:
         jobs: JobQueue = self._here.jobs
         jobs.resumed.clear()
         jobs.held = seconds
-        jobs.quiet.set()
-        jobs.resumed.wait()
+        if not jobs.dead:
+            jobs.quiet.set()
+            jobs.resumed.wait()
         if jobs.dead:
             raise Killed
 
