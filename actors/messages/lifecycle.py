@@ -16,7 +16,9 @@ class Status(enum.IntEnum):
     STOPPING = 4
     DOWN = 5
     """Crashed; its supervisor decides whether it starts again."""
-    STOPPED = 6
+    QUARANTINED = 6
+    """Ended, or lost; not routed to and not started until it is released."""
+    STOPPED = 7
 
 
 class DownReason(enum.StrEnum):
@@ -107,6 +109,7 @@ class DeadLetterReason(enum.StrEnum):
     OVERFLOW = "overflow"
     STOPPED = "stopped"
     REFUSED = "refused"
+    QUARANTINED = "quarantined"
     STALE = "stale"
     """It belongs to an older generation or incarnation."""
     LATE = "late"

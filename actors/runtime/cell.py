@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pykka
 
-from actors.exceptions import ActorStopped, DeadlineExceeded, MailboxFull, StartFailed
+from actors.exceptions import ActorQuarantined, ActorStopped, DeadlineExceeded, MailboxFull, StartFailed
 from actors.messages.base import Lane, Message
 from actors.messages.lifecycle import (
     ActorInfo,
@@ -58,6 +58,8 @@ class Cell(pykka.Actor):
     watchers: "tuple[Address, ...]" = ()
     room_waiters: "tuple[asyncio.Future[None], ...]" = ()
     end: DownReason | None = None
+    # Whether it is to start as soon as its place is free.
+    wanted = False
     _kind = "actor"
     _task: "asyncio.Task[None] | None" = None
     _start_waiters: "tuple[Reply[None], ...]" = ()
@@ -113,6 +115,8 @@ class Cell(pykka.Actor):
         return pykka.ThreadingFuture()
 
     def _start_actor_loop(self) -> None:
+        if self._must_wait():
+            return
         assert self.status in (Status.CREATED, Status.DOWN)
         self.own = Incarnation(self, self._factory())
         self._kind = self.own.behaviour.kind
@@ -175,7 +179,7 @@ class Cell(pykka.Actor):
         """Return when the ordinary lane has room. Raises ActorStopped or DeadlineExceeded."""
         while self.mailbox.full():
             if self.mailbox.closed:
-                raise ActorStopped(self.path)
+                raise self.gone()
             room = self.system.loop.create_future()
             self.room_waiters += (room,)
             self.mailbox.waited_for = True
@@ -215,7 +219,7 @@ class Cell(pykka.Actor):
             # suspended one until it goes on.
             self.mailbox.awake = False
             self.mailbox.look(self.system.clock.monotonic())
-            if self.status is Status.DOWN:
+            if self.status in (Status.CREATED, Status.DOWN):
                 self._serve_stops()
             return
         # The constructor never runs the coroutine eagerly, whatever the loop's task factory: with an eager one the
@@ -251,6 +255,8 @@ class Cell(pykka.Actor):
 
     def restart(self) -> None:
         """Start a crashed cell again with a new behaviour. The message that failed is not run again."""
+        if self._must_wait():
+            return
         self.incarnation += 1
         self.since = self.system.clock.monotonic()
         self.end = None
@@ -265,13 +271,53 @@ class Cell(pykka.Actor):
         if self.status is Status.DOWN:
             self.close()
 
-    def kill(self, reason: DownReason = DownReason.KILLED) -> None:
-        """End at once."""
-        ending.kill(self, reason)
+    def kill(
+        self, reason: DownReason = DownReason.KILLED, *, by: str = "supervision", why: str = "killed"
+    ) -> None:
+        """End at once. ``by`` and ``why`` are evidence, should it not end."""
+        ending.kill(self, reason, by=by, why=why)
+
+    def _must_wait(self) -> bool:
+        """Say whether its place is held by the runtime, and start once it is free."""
+        held = self.system.custody.holds(self.path)
+        if self.wanted is not held:
+            self.wanted = held
+        if held and self.system.custody.is_quarantined(self.path):
+            self.seclude(again=True)
+        return held
+
+    def seclude(self, *, again: bool) -> None:
+        """Let no message in and answer those that lie there, until it is set free; ``again``: start then."""
+        self.wanted = self.wanted or again
+        self.enter(Status.QUARANTINED)
+        self.shut()
+        self.announce_room()
+        for waiter in self.take_start_waiters():
+            waiter.set_exception(self.gone())
+
+    def set_free(self) -> None:
+        """Take messages again, and start if that was wanted meanwhile; else its supervisor decides."""
+        if self.status is Status.QUARANTINED:
+            self.enter(Status.CREATED if self.end is None else Status.DOWN)
+            self.mailbox.closed = False
+        if not self.wanted:
+            return
+        if self.status is Status.DOWN:
+            self.restart()
+        elif self.status is Status.CREATED:
+            self._start_actor_loop()
 
     def returns(self) -> bool:
         """Say whether a supervisor will decide about this cell once it is down."""
-        return self._held and self.parent is not None and self.parent.status < Status.STOPPING
+        return self._held and self.has_parent()
+
+    def has_parent(self) -> bool:
+        """Say whether there is a parent that has not begun to end."""
+        return self.parent is not None and self.parent.status < Status.STOPPING
+
+    def gone(self) -> ActorStopped:
+        """Return the error of whoever sends to it, now that it takes nothing."""
+        return ActorQuarantined(self.path) if self.status is Status.QUARANTINED else ActorStopped(self.path)
 
     def go_down(self) -> None:
         """Wait for the supervisor's decision; what is sent meanwhile is kept."""
@@ -309,11 +355,13 @@ class Cell(pykka.Actor):
     def when_started(self, budget: Budget, after: int = -1) -> Reply[None]:
         """See Ref.started."""
         reply: Reply[None] = Reply(self, Message(), budget)
-        if self.incarnation <= after and self.status is not Status.STOPPED:
+        if self.status is Status.QUARANTINED:
+            reply.set_exception(self.gone())
+        elif self.incarnation <= after and self.status is not Status.STOPPED:
             self._start_waiters += (reply,)
         elif self.status in (Status.RUNNING, Status.SUSPENDED):
             reply.set(None)
-        elif self.status >= Status.STOPPING:
+        elif self.status >= Status.STOPPING and not self.wanted:
             reply.set_exception(StartFailed(self.path, self.last_error or self.status.name))
         else:
             self._start_waiters += (reply,)
@@ -343,11 +391,13 @@ class Cell(pykka.Actor):
         self.system.dead_letters.add(self.path, type(message).__name__, reason)
 
     def _bury_all(self) -> None:
+        quarantined = self.status is Status.QUARANTINED
+        reason = DeadLetterReason.QUARANTINED if quarantined else DeadLetterReason.STOPPED
         for envelope in self.mailbox.drain():
-            self.bury(envelope, DeadLetterReason.STOPPED, ActorStopped(self.path))
+            self.bury(envelope, reason, self.gone())
 
     def _serve_stops(self) -> None:
-        """A crashed cell handles nothing, but it may be told to stop."""
+        """A cell that is not started, or has crashed, handles nothing, but it may be told to stop."""
         if any(isinstance(message_of(envelope), Stop) for envelope in self.mailbox.control):
             self.close()
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from actors.messages.base import Message
 from actors.messages.lifecycle import DownReason, Status, Stop
+from actors.messages.quarantine import QuarantineReason
 from actors.runtime.actor import Actor
 from actors.runtime.budget import Budget
 from actors.runtime.mailbox import Overflow
@@ -126,6 +127,19 @@ class Context:
     def is_down(self, name: str) -> bool:
         """Say whether a held child has ended and waits for ``restart`` or ``discard``."""
         return self._child(name).status is Status.DOWN
+
+    def wait_for_place(self, name: str) -> bool:
+        """
+        Say whether a child of that name may start now; if not, this actor is told PlaceFree when it may.
+
+        It may not while a task of an earlier one still runs, or while its place is quarantined.
+        """
+        return self.system.custody.wait_for(f"{self.path.rstrip('/')}/{name}")
+
+    def quarantine(self, name: str, *, why: str) -> None:
+        """Hold the place of a child that ended too often until an operator releases it."""
+        path = self._child(name).path
+        self.system.custody.quarantine(path, QuarantineReason.INTENSITY, by=self.path, why=why)
 
     def restart(self, name: str) -> None:
         """Start a held child again: new behaviour, same ref, same mailbox, incarnation + 1."""

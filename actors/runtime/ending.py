@@ -49,7 +49,7 @@ def crash(cell: "Cell", error: BaseException, reason: DownReason) -> None:
     _leave(cell, HandlerFailed(cell.path, cell.last_error))
     # Only now: a child that sees its parent gone leaves the tree too, instead of waiting for a decision.
     for child in cell.offspring():
-        kill(child, DownReason.SHUTDOWN)
+        kill(child, DownReason.SHUTDOWN, why="its parent crashed")
     _announce(cell, reason)
 
 
@@ -88,28 +88,39 @@ async def _stop_children(cell: "Cell", in_order: bool, budget: Budget) -> None:
         await asyncio.gather(*(cell.system.stop(ref, budget) for ref in children))
 
 
-def kill(cell: "Cell", reason: DownReason = DownReason.KILLED) -> None:
+def kill(
+    cell: "Cell",
+    reason: DownReason = DownReason.KILLED,
+    *,
+    by: str = "supervision",
+    why: str = "killed",
+) -> None:
     """End at once: unroute first, cancel second, never await the lost task; what it says later is fenced."""
     if cell.status is Status.STOPPED:
         return
+    if cell.status is Status.QUARANTINED:
+        # It has ended, or is lost already; only its parent's end takes its place out of the tree.
+        if not cell.has_parent():
+            cell.close()
+        return
     cell.end = reason
     task = cell.take_task()
-    _leave(cell, ActorStopped(cell.path, "was killed"))
+    _leave(cell, ActorStopped(cell.path, "was killed"), by=by, why=why)
     for child in cell.offspring():
-        kill(child, reason)
+        kill(child, reason, by=by, why="its parent was killed")
     if task is not None:
         cell.system.rested(cell)
         if task is not asyncio.current_task(cell.system.loop):
             task.cancel()
-            cell.system.lost(cell.path, task)
+        cell.system.custody.take(cell, (task,), by=by, why=why)
     _announce(cell, reason)
 
 
-def _leave(cell: "Cell", error: Exception) -> None:
+def _leave(cell: "Cell", error: Exception, *, by: str = "supervision", why: str = "its actor ended") -> None:
     """Part with the incarnation; then wait for the supervisor's decision if there is one to come, else leave the tree."""
     own, cell.own = cell.own, None
-    if own is not None:
-        own.release(error)
+    if own is not None and (tasks := own.release(error)):
+        cell.system.custody.take(cell, tasks, by=by, why=why)
     if cell.returns():
         cell.go_down()
     else:

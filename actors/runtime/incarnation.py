@@ -119,8 +119,8 @@ class Incarnation:
         self.cancel_timer(fired.key)
         return True
 
-    def release(self, error: Exception) -> None:
-        """Answer everybody who waits for this incarnation, and end its timers and tasks."""
+    def release(self, error: Exception) -> "list[asyncio.Task[None]]":
+        """Answer everybody who waits for this incarnation, and end its timers and tasks; return those cancelled."""
         if isinstance(self.current, Reply):
             self.current.set_exception(error)
         for reply in list(self._deferred or ()):
@@ -128,8 +128,10 @@ class Incarnation:
                 reply.set_exception(error)
         for key in list(self._timers or ()):
             self.cancel_timer(key)
-        for task in list(self._tasks or ()):
+        tasks = [task for task in self._tasks or () if not task.done()]
+        for task in tasks:
             task.cancel()
+        return tasks
 
     def _fire(self, key: str, token: object, message: Message) -> None:
         timer = self._timers.get(key) if self._timers else None

@@ -95,7 +95,7 @@ class Ref(pykka.ActorRef[Any]):
         else:
             mailbox.control.append(message)
         if not mailbox.awake and not self._cell.appended():
-            raise ActorStopped(self.path)
+            raise self._cell.gone()
 
     async def send(self, message: Message, budget: Budget) -> None:
         """

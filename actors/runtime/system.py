@@ -15,6 +15,7 @@ from actors.runtime.actor import Actor
 from actors.runtime.budget import Budget
 from actors.runtime.cell import Cell
 from actors.runtime.clock import Clock, SystemClock
+from actors.runtime.custody import Custody
 from actors.runtime.dead_letters import DeadLetters
 from actors.runtime.deadlines import Deadlines
 from actors.runtime.failpoints import Failpoints
@@ -58,8 +59,7 @@ class System:
         self.deadlines = Deadlines(self.clock)
         # Cells with an activation under way.
         self.active: set[Cell] = set()
-        # Whatever a kill cancelled and that has not ended yet, by path.
-        self.unended: dict[str, asyncio.Task[None]] = {}
+        self.custody = Custody(self)
         # Paths of actors that did not end in the budget of their stop, in order.
         self.overran: list[str] = []
         # Where events go; those published before it is there wait.
@@ -133,6 +133,10 @@ class System:
         cell = self._cells.get(path)
         return cell.ref if cell is not None else None
 
+    def cell(self, path: str) -> Cell | None:
+        """Return the place at ``path``, for the runtime's own parts."""
+        return self._cells.get(path)
+
     def supervised(self, path: str) -> bool:
         """Say whether the actor at ``path`` would be started again by its supervisor."""
         cell = self._cells.get(path)
@@ -142,44 +146,48 @@ class System:
         """Open a place to receive messages for code that is no actor."""
         return Port(self, name, bound)
 
-    async def stop(self, ref: Ref, budget: Budget, reason: DownReason = DownReason.SHUTDOWN) -> StopStatus:
+    async def stop(
+        self,
+        ref: Ref,
+        budget: Budget,
+        reason: DownReason = DownReason.SHUTDOWN,
+        *,
+        by: str = "supervision",
+    ) -> StopStatus:
         """
         Stop, then kill what is left of the budget before the end; STILL_ALIVE if its task has swallowed that too.
 
-        Never raises and never waits past the budget. A lost task is unrouted already; what it does is fenced.
+        Never raises and never waits past the budget. A lost task is unrouted already; what it does is fenced. ``by`` is
+        evidence, should it not end.
         """
         cell = ref._cell
-        if cell.status is Status.STOPPED:
-            return StopStatus.ALREADY_GONE
+        if cell.status in (Status.QUARANTINED, Status.STOPPED):
+            # A kill of a quarantined place, whose parent ends, takes it out of the tree.
+            cell.kill()
+            return self._end_of(ref.path)
         try:
-            return await ref.ask(Stop(reason=reason), budget.share(1 - KILL_SHARE))
+            status = await ref.ask(Stop(reason=reason), budget.share(1 - KILL_SHARE))
         except DeadlineExceeded:
             pass
         except RuntimeFault:
-            return StopStatus.ALREADY_GONE
+            return self._end_of(ref.path)
+        else:
+            return status if status is StopStatus.STOPPED else self._end_of(ref.path)
         self.overran.append(ref.path)
         log.warning("actor.stop_overran", path=ref.path)
-        cell.kill()
-        task = self.unended.get(ref.path)
-        if task is not None:
-            await asyncio.wait([task], timeout=budget.remaining())
-        return StopStatus.STOPPED if task is None or task.done() else StopStatus.STILL_ALIVE
+        cell.kill(by=by, why="did not end within the budget of its stop")
+        if tasks := self.custody.tasks(ref.path):
+            await asyncio.wait(tasks, timeout=budget.remaining())
+        return StopStatus.STOPPED if all(task.done() for task in tasks) else StopStatus.STILL_ALIVE
 
-    def kill(self, path: str) -> None:
+    def _end_of(self, path: str) -> StopStatus:
+        return StopStatus.STILL_ALIVE if self.custody.tasks(path) else StopStatus.ALREADY_GONE
+
+    def kill(self, path: str, *, by: str = "supervision", why: str = "killed") -> None:
         """End the actor at ``path`` at once, if there is one; its supervisor decides what comes next."""
         cell = self._cells.get(path)
         if cell is not None:
-            cell.kill()
-
-    def lost(self, path: str, task: "asyncio.Task[None]") -> None:
-        """Remember a cancelled activation until it has really ended."""
-        self.unended[path] = task
-
-        def ended(done: "asyncio.Task[None]") -> None:
-            if self.unended.get(path) is done:
-                del self.unended[path]
-
-        task.add_done_callback(ended)
+            cell.kill(by=by, why=why)
 
     # Observation
 

@@ -90,5 +90,5 @@ async def test_a_task_that_swallows_its_cancellation_is_still_alive_and_unrouted
         await hanging
     assert system.find("/a") is None
     release.set()
-    while system.unended:
+    while system.custody.lost():
         await asyncio.sleep(0)
