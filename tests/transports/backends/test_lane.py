@@ -98,7 +98,7 @@ async def test_a_turn_that_is_gone_cancels_its_stream(backend, ask_lane):
 async def test_a_turn_that_is_killed_is_not_listened_for_until_a_silent_backend_speaks(
     system, backend, ask_lane
 ):
-    backend.script(Text("a"), Silence())
+    backend.script(Silence())
     asker = ask_lane()
     turn = system.spawn("/turn", lambda: Notes(asyncio.Queue()))
     asker.open(reply_to=turn)
