@@ -11,6 +11,7 @@ Every exception that crosses a module border of Turnkeep.
         * HandlerFailed: the handler of an asked message raised
         * StartFailed: the actor never became ready
         * BlockingCall: a synchronous wait on the event loop's own thread
+        * CallCycle: actors that wait for each other, which none of them could end
     * Refusal: an actor understood the request and says no; the actor lives on
         * Invalid: the request is wrong; sending it again will not help
         * NotFound: nothing has that name
@@ -93,6 +94,14 @@ class StartFailed(RuntimeFault):
 
 class BlockingCall(RuntimeFault):
     """A synchronous wait on the event loop's own thread, where it would be a deadlock."""
+
+
+class CallCycle(RuntimeFault):
+    """The answer that a handler was about to wait for waits for that handler; ``paths`` from it round to itself."""
+
+    def __init__(self, paths: tuple[str, ...]) -> None:
+        super().__init__(f"handlers wait for each other: {' → '.join(paths)}")
+        self.paths = paths
 
 
 class Refusal(TurnkeepError):

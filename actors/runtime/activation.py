@@ -9,13 +9,14 @@ from actors.messages.lifecycle import DeadLetterReason, DownReason, Resume, Stat
 from actors.runtime import ending
 from actors.runtime.actor import DEFERRED
 from actors.runtime.context import Context
-from actors.runtime.internal import TaskFailed, TimerFired
+from actors.runtime.internal import TaskFailed, TimerFired, TraceChanged
 from actors.runtime.reply import Reply, message_of
 
 if TYPE_CHECKING:
     from actors.runtime.cell import Cell
     from actors.runtime.envelope import Envelope
     from actors.runtime.incarnation import Incarnation
+    from actors.runtime.trace import Handler
 
 BATCH_MESSAGES = 128
 BATCH_SECONDS = 0.0005
@@ -72,7 +73,7 @@ class Activation:
         cell, own, variables = self._cell, self._own, self._variables
         mailbox = cell.mailbox
         ordinary, control = mailbox.ordinary, mailbox.control
-        receive, take = own.behaviour.on_receive, ordinary.popleft
+        receive, take = self._receiver(), ordinary.popleft
         monotonic = cell.system.clock.monotonic
         now = cell.busy_since = monotonic()
         ends = now + BATCH_SECONDS
@@ -88,6 +89,7 @@ class Activation:
                 if await self._handle_system(entry):
                     if cell.own is not own:
                         return True
+                    receive = self._receiver()
                     continue
             elif ordinary and not mailbox.held:
                 entry = take()
@@ -122,6 +124,10 @@ class Activation:
         own.current = None
         mailbox.look(monotonic())
         return False
+
+    def _receiver(self) -> "Handler":
+        tracing, receive = self._cell.tracing, self._own.behaviour.on_receive
+        return receive if tracing is None else tracing.around(receive)
 
     def _failed(self, entry: "Envelope", error: BaseException) -> None:
         """Decide about what a handler raised: a refusal is an answer, everything else ends the incarnation."""
@@ -163,6 +169,8 @@ class Activation:
         match message:
             case TimerFired():
                 return not self._own.still_set(message)
+            case TraceChanged():
+                return True
             case TaskFailed(error=error):
                 ending.crash(cell, error, DownReason.CRASHED)
                 return True

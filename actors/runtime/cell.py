@@ -38,6 +38,7 @@ from actors.runtime.reply import Reply, message_of
 
 if TYPE_CHECKING:
     from actors.runtime.system import System
+    from actors.runtime.trace import Tracing
 
 
 class Cell(pykka.Actor):
@@ -60,6 +61,9 @@ class Cell(pykka.Actor):
     end: DownReason | None = None
     # Whether it is to start as soon as its place is free.
     wanted = False
+    tracing: "Tracing | None" = None
+    # The answer that the handler in hand awaits.
+    waits_for: "Reply[Any] | None" = None
     _kind = "actor"
     _task: "asyncio.Task[None] | None" = None
     _start_waiters: "tuple[Reply[None], ...]" = ()
@@ -154,7 +158,7 @@ class Cell(pykka.Actor):
         if message.mailbox_lane is Lane.ORDINARY and mailbox.full() and not self.make_room(message):
             return False
         mailbox.append(envelope)
-        return True if mailbox.awake or self.appended() else None
+        return True if mailbox.awake or self.appended(envelope) else None
 
     def make_room(self, message: Message) -> bool:
         """Apply the policy of a full ordinary lane; False if ``message`` is the one that has no room."""
@@ -167,11 +171,13 @@ class Cell(pykka.Actor):
             self.bury(mailbox.ordinary.popleft(), DeadLetterReason.OVERFLOW, MailboxFull(self.path))
         return True
 
-    def appended(self) -> bool:
+    def appended(self, entry: "Envelope") -> bool:
         """Follow a put up while no activation is known to be under way; False if the actor has ended."""
         if self.mailbox.closed:
             self._bury_all()
             return False
+        if self.tracing is not None:
+            self.tracing.put(entry)
         self._wake()
         return True
 
@@ -201,7 +207,8 @@ class Cell(pykka.Actor):
     # Activation
 
     def _wake(self) -> None:
-        self.mailbox.awake = True
+        # While it is traced each put has to come here, to be noted.
+        self.mailbox.awake = self.tracing is None
         if self.system.on_loop_thread():
             self._activate()
             return
@@ -239,8 +246,12 @@ class Cell(pykka.Actor):
         self.busy_since = None
         self.system.rested(self)
         if self.status is Status.STARTING or (self.own is not None and not self.mailbox.empty()):
-            self.mailbox.awake = True
+            self.mailbox.awake = self.tracing is None
             self._activate()
+
+    def runs(self, task: "asyncio.Task[Any] | None") -> bool:
+        """Say whether ``task`` is its running activation."""
+        return task is not None and self._task is task
 
     def take_task(self) -> "asyncio.Task[None] | None":
         """Take the activation's task away: what it still does is nobody's."""
@@ -377,6 +388,8 @@ class Cell(pykka.Actor):
     def bury(self, envelope: "Envelope", reason: DeadLetterReason, error: Exception) -> None:
         """Answer a message that will not be handled, and note it."""
         message = message_of(envelope)
+        if self.tracing is not None:
+            self.tracing.forget(envelope)
         if isinstance(message, Down):
             # An end that was announced to an actor that ended itself meanwhile.
             return

@@ -46,6 +46,7 @@ class Incarnation:
         """See Context.defer."""
         if not isinstance(self.current, Reply):
             return None
+        self.current.deferred = True
         self._owe(self.current)
         return self.current
 
@@ -146,4 +147,4 @@ class Incarnation:
             return
         cell.mailbox.control.append(message)
         if not cell.mailbox.awake:
-            cell.appended()
+            cell.appended(message)

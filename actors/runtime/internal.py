@@ -15,3 +15,7 @@ class TaskFailed(ControlMessage, frozen=True, kw_only=True):
     """A task that the actor runs beside its handlers raised."""
 
     error: BaseException
+
+
+class TraceChanged(ControlMessage, frozen=True, kw_only=True):
+    """Tracing began or ended: the batch under way looks again at how it hands messages over."""

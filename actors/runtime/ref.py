@@ -94,7 +94,7 @@ class Ref(pykka.ActorRef[Any]):
             ordinary.append(message)
         else:
             mailbox.control.append(message)
-        if not mailbox.awake and not self._cell.appended():
+        if not mailbox.awake and not self._cell.appended(message):
             raise self._cell.gone()
 
     async def send(self, message: Message, budget: Budget) -> None:
@@ -122,7 +122,7 @@ class Ref(pykka.ActorRef[Any]):
             reply.set_exception(MailboxFull(cell.path))
             return reply
         if not mailbox.awake:
-            cell.appended()
+            cell.appended(reply)
         return reply
 
     def started(self, budget: Budget, after: int = -1) -> Reply[None]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pykka
 
-from actors.exceptions import BlockingCall, DeadlineExceeded
+from actors.exceptions import BlockingCall, CallCycle, DeadlineExceeded
 from actors.messages.lifecycle import DeadLetterReason
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ class Reply(pykka.Future[T]):
     # constructor is left out for the same reason: it prepares get hooks, which an awaited reply cannot have.
     _get_hook = None
     _done = False
+    deferred = False
+    """Whether it is answered later, by something else than the handler in hand."""
     _value: T | None = None
     _error: BaseException | None = None
     # The deadline's timer, or the set that shares one; None until somebody waits.
@@ -122,12 +124,31 @@ class Reply(pykka.Future[T]):
             self._arm()
             waiter = self._cell.system.loop.create_future()
             self._waiters += (waiter,)
-            yield from waiter.__await__()
+            asker = self._cell.system.handling()
+            if asker is None:
+                yield from waiter.__await__()
+            else:
+                self._refuse_cycle(asker)
+                asker.waits_for = self
+                try:
+                    yield from waiter.__await__()
+                finally:
+                    asker.waits_for = None
         return self.result()
 
     __iter__ = __await__
 
     # Private methods
+
+    def _refuse_cycle(self, asker: "Cell") -> None:
+        """Raise CallCycle if the answer waits, over any number of handlers, for the one that is about to wait for it."""
+        path = [asker.path]
+        awaited: Reply[Any] | None = self
+        while awaited is not None and not awaited.deferred:
+            path.append(awaited._cell.path)
+            if awaited._cell is asker:
+                raise CallCycle(tuple(path))
+            awaited = awaited._cell.waits_for
 
     def _arm(self) -> None:
         if self._grain is not None or self._timer is not None:

@@ -19,9 +19,11 @@ from actors.runtime.custody import Custody
 from actors.runtime.dead_letters import DeadLetters
 from actors.runtime.deadlines import Deadlines
 from actors.runtime.failpoints import Failpoints
+from actors.runtime.internal import TraceChanged
 from actors.runtime.mailbox import Overflow
 from actors.runtime.port import Port
 from actors.runtime.ref import Ref
+from actors.runtime.trace import Tracer, Tracing
 
 log = structlog.get_logger("turnkeep.runtime")
 
@@ -232,6 +234,32 @@ class System:
         self._event_sink = sink
         while sink is not None and self._early_events:
             sink.tell(self._early_events.popleft())
+
+    def handling(self) -> Cell | None:
+        """Return the actor whose handler is running now, if it is one that calls."""
+        task = asyncio.current_task(self.loop)
+        cell = self._cells.get(task.get_name()) if task is not None else None
+        return cell if cell is not None and cell.runs(task) else None
+
+    def trace(self, path: str, tracer: Tracer) -> None:
+        """Tell ``tracer`` of each message that the actor at ``path`` handles. Raises ActorStopped if there is none."""
+        cell = self._cells.get(path)
+        if cell is None:
+            raise ActorStopped(path, "is not there")
+        cell.tracing = cell.tracing or Tracing(cell)
+        cell.tracing.tracers.append(tracer)
+        cell.ref.tell(TraceChanged())
+
+    def untrace(self, path: str, tracer: Tracer) -> None:
+        """End that; one that is not there any more is no error."""
+        cell = self._cells.get(path)
+        if cell is None or cell.tracing is None:
+            return
+        if tracer in cell.tracing.tracers:
+            cell.tracing.tracers.remove(tracer)
+        if not cell.tracing.tracers:
+            cell.tracing = None
+            cell.ref.tell(TraceChanged())
 
     # Quiescence
 
