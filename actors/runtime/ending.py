@@ -85,7 +85,7 @@ async def _stop_children(cell: "Cell", in_order: bool, budget: Budget) -> None:
         for ref in reversed(children):
             await cell.system.stop(ref, budget)
     elif children:
-        await asyncio.gather(*(cell.system.stop(ref, budget) for ref in children))
+        await cell.system.stop_all(children, budget)
 
 
 def kill(

@@ -95,6 +95,11 @@ class Reply(pykka.Future[T]):
         if not self._done:
             self._resolve(None, DeadlineExceeded(self._name))
 
+    @property
+    def value(self) -> T | None:
+        """The answer; None as long as there is none, and after a failure."""
+        return self._value
+
     def result(self) -> T:
         """Return the answer or raise the failure. Only once ``done()``."""
         assert self._done

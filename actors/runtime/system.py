@@ -4,7 +4,7 @@ import asyncio
 import random
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import structlog
 
@@ -23,6 +23,7 @@ from actors.runtime.internal import TraceChanged
 from actors.runtime.mailbox import Overflow
 from actors.runtime.port import Port
 from actors.runtime.ref import Ref
+from actors.runtime.reply import Reply
 from actors.runtime.trace import Tracer, Tracing
 
 log = structlog.get_logger("turnkeep.runtime")
@@ -162,28 +163,44 @@ class System:
         Never raises and never waits past the budget. A lost task is unrouted already; what it does is fenced. ``by`` is
         evidence, should it not end.
         """
-        cell = ref._cell
-        if cell.status in (Status.QUARANTINED, Status.STOPPED):
-            # A kill of a quarantined place, whose parent ends, takes it out of the tree.
-            cell.kill()
-            return self._end_of(ref.path)
-        try:
-            status = await ref.ask(Stop(reason=reason), budget.share(1 - KILL_SHARE))
-        except DeadlineExceeded:
-            pass
-        except RuntimeFault:
-            return self._end_of(ref.path)
-        else:
-            return status if status is StopStatus.STOPPED else self._end_of(ref.path)
-        self.overran.append(ref.path)
-        log.warning("actor.stop_overran", path=ref.path)
-        cell.kill(by=by, why="did not end within the budget of its stop")
-        if tasks := self.custody.tasks(ref.path):
-            await asyncio.wait(tasks, timeout=budget.remaining())
-        return StopStatus.STOPPED if all(task.done() for task in tasks) else StopStatus.STILL_ALIVE
+        (status,) = await self.stop_all([ref], budget, reason, by=by)
+        return status
 
-    def _end_of(self, path: str) -> StopStatus:
-        return StopStatus.STILL_ALIVE if self.custody.tasks(path) else StopStatus.ALREADY_GONE
+    async def stop_all(
+        self,
+        refs: Sequence[Ref],
+        budget: Budget,
+        reason: DownReason = DownReason.SHUTDOWN,
+        *,
+        by: str = "supervision",
+    ) -> list[StopStatus]:
+        """Stop many at once, under one deadline; see stop. The answers are in the order of ``refs``."""
+        share = budget.share(1 - KILL_SHARE)
+        asked = [(ref, self._ask_to_stop(ref, share, reason)) for ref in refs]
+        # Before anything is waited for again: one that will not end takes no time from the others.
+        late = [ref for ref, reply in asked if reply is not None and not await _answered(reply)]
+        for ref in late:
+            self.overran.append(ref.path)
+            log.warning("actor.stop_overran", path=ref.path)
+            ref._cell.kill(by=by, why="did not end within the budget of its stop")
+        if tasks := {task for ref in late for task in self.custody.tasks(ref.path)}:
+            await asyncio.wait(tasks, timeout=budget.remaining())
+        overran = {ref.path for ref in late}
+        return [self._end_of(ref.path, reply, killed=ref.path in overran) for ref, reply in asked]
+
+    def _ask_to_stop(self, ref: Ref, budget: Budget, reason: DownReason) -> Reply[StopStatus] | None:
+        if ref._cell.status in (Status.QUARANTINED, Status.STOPPED):
+            # A kill of a quarantined place, whose parent ends, takes it out of the tree.
+            ref._cell.kill()
+            return None
+        return ref.ask(Stop(reason=reason), budget)
+
+    def _end_of(self, path: str, reply: Reply[StopStatus] | None, *, killed: bool) -> StopStatus:
+        if reply is not None and reply.value is StopStatus.STOPPED:
+            return StopStatus.STOPPED
+        if self.custody.tasks(path):
+            return StopStatus.STILL_ALIVE
+        return StopStatus.STOPPED if killed else StopStatus.ALREADY_GONE
 
     def kill(self, path: str, *, by: str = "supervision", why: str = "killed") -> None:
         """End the actor at ``path`` at once, if there is one; its supervisor decides what comes next."""
@@ -278,3 +295,15 @@ class System:
             waiter = self.loop.create_future()
             self._idle_waiters.append(waiter)
             await waiter
+
+
+async def _answered(reply: Reply[StopStatus]) -> bool:
+    """Say, once it is resolved, whether that was in time."""
+    try:
+        await reply
+    except DeadlineExceeded:
+        return False
+    except RuntimeFault:
+        # It has ended meanwhile.
+        pass
+    return True

@@ -10,17 +10,17 @@ import gc
 import json
 import statistics
 import time
-from collections.abc import Callable
 from typing import Any
 
 import psutil
 import pykka
 
 from actors.messages.base import Message, Request
-from actors.runtime import Actor, Budget, Ref, System
+from actors.runtime import Actor, Budget, System
 
-TELLS = 200_000
-THREAD_TELLS = 50_000
+TELLS = 100_000
+TELL_ROUNDS = 10
+THREAD_TELLS = 20_000
 ASKS = 10_000
 ACTORS = 10_000
 THREAD_ACTORS = 1_000
@@ -46,6 +46,21 @@ class Counter(Actor):
             self.count += 1
             return None
         return self.count
+
+
+class Parent(Actor):
+    """Has many children."""
+
+    async def on_start(self) -> None:
+        for number in range(ACTORS):
+            self.ctx.spawn(f"idle{number}", Counter)
+
+
+class Flooded(Actor):
+    """Its mailbox never runs dry."""
+
+    async def on_receive(self, message: Any) -> Any:
+        self.ctx.ref.tell(message)
 
 
 class ThreadCounter(pykka.ThreadingActor):
@@ -87,11 +102,6 @@ def memory() -> int:
     return int(psutil.Process().memory_info().rss)
 
 
-async def best(measure: Callable[[], Any], pick: Callable[[list[float]], float] = min) -> float:
-    """Return the best of several rounds, in seconds."""
-    return pick([await measure() for _ in range(ROUNDS)])
-
-
 async def tells(system: System, number: list[int]) -> dict[str, float]:
     """Return messages a second, end to end."""
 
@@ -124,11 +134,10 @@ async def tells(system: System, number: list[int]) -> dict[str, float]:
         ref.stop(block=False)
         return seconds * TELLS / THREAD_TELLS
 
-    return {
-        "ours": TELLS / await best(ours),
-        "task": TELLS / await best(task),
-        "thread": TELLS / await best(thread),
-    }
+    # In turns, so that whatever else the machine does meets all of them.
+    rounds = [(await ours(), await task(), await thread()) for _ in range(TELL_ROUNDS)]
+    fastest = [TELLS / min(seconds) for seconds in zip(*rounds, strict=True)]
+    return dict(zip(("ours", "task", "thread"), fastest, strict=True))
 
 
 async def asks(system: System) -> dict[str, float]:
@@ -155,17 +164,21 @@ async def asks(system: System) -> dict[str, float]:
     }
 
 
-async def idle_actors(system: System) -> dict[str, float]:
-    """Return start seconds and bytes per idle actor, and the seconds of stopping ours."""
+async def family(system: System, round_: int) -> tuple[float, float, float]:
+    """Start and stop a parent of many; return the seconds of both and the bytes of each child."""
     before, begun = memory(), time.perf_counter()
-    refs: list[Ref] = [system.spawn(f"/idle{n}", Counter) for n in range(ACTORS)]
+    parent = system.spawn(f"/parent{round_}", Parent)
     await system.idle()
     started = time.perf_counter() - begun
     each = (memory() - before) / ACTORS
     begun = time.perf_counter()
-    budget = Budget.of(system.clock, 30.0)
-    await asyncio.gather(*(system.stop(ref, budget) for ref in refs))
-    stopped = time.perf_counter() - begun
+    await system.stop(parent, Budget.of(system.clock, 30.0))
+    return started, time.perf_counter() - begun, each
+
+
+async def idle_actors(system: System) -> dict[str, float]:
+    """Return start seconds and bytes per idle actor, and the seconds of stopping ours."""
+    rounds = [await family(system, number) for number in range(ROUNDS)]
     before, begun = memory(), time.perf_counter()
     others = [ThreadCounter.start() for _ in range(THREAD_ACTORS)]
     thread_started = (time.perf_counter() - begun) * ACTORS / THREAD_ACTORS
@@ -173,25 +186,28 @@ async def idle_actors(system: System) -> dict[str, float]:
     for other in others:
         other.stop(block=False)
     return {
-        "start": started,
+        "start": min(started for started, _, _ in rounds),
         "start_thread": thread_started,
-        "bytes": each,
+        # The first round pays for pages that the later ones find.
+        "bytes": rounds[0][2],
         "bytes_thread": thread_each,
-        "stop": stopped,
+        "stop": min(stopped for _, stopped, _ in rounds),
     }
 
 
-async def heartbeat(system: System) -> float:
-    """Return by how many seconds a 1 ms heartbeat beside a flooded actor is late, at p99."""
-    ref = system.spawn("/flooded", Counter, bound=10_000_000)
-    tick, lates = Tick(), []
-    ends = time.perf_counter() + 2.0
-    while time.perf_counter() < ends:
-        for _ in range(500):
-            ref.tell(tick)
+async def heartbeat(system: System, flooded: bool) -> float:
+    """Return by how many seconds a 1 ms heartbeat is late at p99, beside an actor whose mailbox never runs dry or alone."""
+    if flooded:
+        ref = system.spawn("/flooded", Flooded, bound=10_000)
+        for _ in range(1000):
+            ref.tell(Tick())
+    lates = []
+    for _ in range(2000):
         due = time.perf_counter() + 0.001
         await asyncio.sleep(0.001)
         lates.append(time.perf_counter() - due)
+    if flooded:
+        await system.stop(ref, Budget.of(system.clock, 5.0))
     return sorted(lates)[int(len(lates) * 0.99)]
 
 
@@ -202,7 +218,8 @@ async def measure() -> dict[str, Any]:
         "tell_per_s": await tells(system, [0]),
         "ask_s": await asks(system),
         "idle": await idle_actors(system),
-        "heartbeat_late_p99_s": await heartbeat(system),
+        "heartbeat_late_p99_s": await heartbeat(system, flooded=True),
+        "heartbeat_alone_p99_s": await heartbeat(system, flooded=False),
     }
 
 
@@ -229,7 +246,9 @@ def main() -> None:
         f"start       {idle['start']:9.2f} s   {idle['start'] / idle['start_thread']:5.2f} x threads (goal 0.125), {ACTORS} actors"
     )
     print(f"stop        {idle['stop']:9.2f} s   (goal 0.5)")
-    print(f"heartbeat   {found['heartbeat_late_p99_s'] * 1e3:9.2f} ms late at p99 (goal 0.5)")
+    print(
+        f"heartbeat   {found['heartbeat_late_p99_s'] * 1e3:9.2f} ms late at p99 (goal 0.5); {found['heartbeat_alone_p99_s'] * 1e3:.2f} alone"
+    )
 
 
 if __name__ == "__main__":
