@@ -15,6 +15,7 @@ from actors.messages.admin import (
     ShowTree,
     StopActor,
     SuspendActor,
+    TraceActor,
 )
 from actors.messages.lifecycle import ActorInfo, DownReason, Resume, Status, StopStatus, Suspend
 from actors.runtime import Ref
@@ -109,6 +110,12 @@ async def resume_actor(request: ResumeActor, call: Call) -> Answer:
     return {"state": "running"}
 
 
+async def trace_actor(request: TraceActor, call: Call) -> Answer:
+    """Say that it may be traced: who asked carries it out, as it ends with the connection."""
+    _find(request.path, call)
+    return {"path": request.path, "count": request.count, "seconds": request.seconds}
+
+
 def hierarchy(rows: list[ActorInfo]) -> list[dict[str, Any]]:
     """Return the actors without a parent, each with its children inside; siblings by path."""
     nodes: dict[str, dict[str, Any]] = {}
@@ -150,4 +157,5 @@ ACTOR_VERBS: dict[type[AdminRequest], Verb] = {
     RestartActor: restart_actor,
     SuspendActor: suspend_actor,
     ResumeActor: resume_actor,
+    TraceActor: trace_actor,
 }

@@ -97,7 +97,7 @@ class Admin(Actor):
 
     def _audit(self, request: AdminRequest, caller: KeyRow, result: str) -> None:
         """Publish who wanted what, and what came of it (ADM-5)."""
-        if not request.changes:
+        if not request.leaves_trace:
             return
         subject = {name: getattr(request, name) for name in request.audited}
         self.ctx.publish(

@@ -7,5 +7,5 @@ from actors.messages.rows import KeyRow
 
 def demand(request: AdminRequest, caller: KeyRow) -> None:
     """Return if the caller's key reaches the request's scope, else raise Forbidden."""
-    if not caller.allows(request.scope):
-        raise Forbidden(f"{request.type} takes a key with the scope {request.scope}")
+    if not caller.allows(request.needed):
+        raise Forbidden(f"{request.type} takes a key with the scope {request.needed}")

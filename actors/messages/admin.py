@@ -43,6 +43,16 @@ class AdminRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         """Its name in the protocol."""
         return type_of(type(self))
 
+    @property
+    def needed(self) -> KeyScope:
+        """What a key needs for this one."""
+        return self.scope
+
+    @property
+    def leaves_trace(self) -> bool:
+        """Whether it is audited."""
+        return self.changes
+
 
 def type_of(request: type[AdminRequest]) -> str:
     """Return the name of a request in the protocol."""
@@ -131,6 +141,33 @@ class ResumeActor(AdminRequest, frozen=True, kw_only=True, tag="actors.resume"):
     audited = ("path",)
 
     path: Path
+
+
+class TraceActor(AdminRequest, frozen=True, kw_only=True, tag="actors.trace"):
+    """
+    Tell what one actor handles, at most ``count`` messages and for at most ``seconds``.
+
+    A second one on the same connection takes the place of the first. With ``contents`` it shows the messages too, but
+    for secrets: that takes an admin's key, and is audited.
+    """
+
+    scope = KeyScope.OPERATE
+    audited = ("path",)
+
+    path: Path
+    count: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 1000
+    seconds: Annotated[float, msgspec.Meta(gt=0, le=3600)] = 60.0
+    contents: bool = False
+
+    @property
+    def needed(self) -> KeyScope:
+        """See AdminRequest."""
+        return KeyScope.ADMIN if self.contents else self.scope
+
+    @property
+    def leaves_trace(self) -> bool:
+        """See AdminRequest."""
+        return self.contents
 
 
 # Sessions

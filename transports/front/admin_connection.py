@@ -9,7 +9,14 @@ import structlog
 
 from actors.admin.scope import demand
 from actors.exceptions import MailboxFull, RuntimeFault, TurnkeepError
-from actors.messages.admin import AdminRequest, Perform, SubscribeEvents, UnsubscribeEvents
+from actors.messages.admin import (
+    AdminRequest,
+    Answer,
+    Perform,
+    SubscribeEvents,
+    TraceActor,
+    UnsubscribeEvents,
+)
 from actors.messages.rows import KeyRow
 from actors.messages.session import TurnOutcome
 from actors.messages.store import FindKey
@@ -18,6 +25,7 @@ from actors.runtime import Budget, Ref, System
 from transports.front import admin_frames as frames
 from transports.front.admin_feed import EventFeed
 from transports.front.admin_settings import AdminSocketSettings
+from transports.front.admin_trace import TraceFeed
 
 log = structlog.get_logger("turnkeep.admin")
 
@@ -70,6 +78,9 @@ class AdminConnection:
         # The one subscription to the event bus, and the task that writes what it hears.
         self._feed: EventFeed | None = None
         self._feeding: asyncio.Task[None] | None = None
+        # The one trace of an actor, and the task that writes it.
+        self._trace_feed: TraceFeed | None = None
+        self._tracing: asyncio.Task[None] | None = None
 
     async def serve(self) -> None:
         """Serve until either side ends it."""
@@ -83,6 +94,7 @@ class AdminConnection:
             code = _code(endings)
         finally:
             self._end_feed()
+            self._end_trace()
             self._port.close()
         if code is not None:
             await self._close(code)
@@ -120,14 +132,18 @@ class AdminConnection:
             case SubscribeEvents():
                 demand(request, self._key)
                 await self._subscribe(request, group)
+            case TraceActor():
+                await self._trace(request, group)
             case UnsubscribeEvents():
                 demand(request, self._key)
                 self._end_feed()
                 await self._write(frames.answer(request.id, {}))
             case _:
-                perform = Perform(request=request, caller=self._key, watcher=self._port)
-                result = await self._admin.ask(perform, self._budget(self._settings.request_s))
-                await self._write(frames.answer(request.id, result))
+                await self._write(frames.answer(request.id, await self._perform(request)))
+
+    async def _perform(self, request: AdminRequest) -> Answer:
+        perform = Perform(request=request, caller=self._key, watcher=self._port)
+        return await self._admin.ask(perform, self._budget(self._settings.request_s))
 
     async def _check_key(self) -> None:
         """Let a key that was revoked meanwhile do nothing more."""
@@ -176,6 +192,32 @@ class AdminConnection:
             self._feed.close()
             self._feeding.cancel()
             self._feed = self._feeding = None
+
+    # Traces
+
+    async def _trace(self, request: TraceActor, group: asyncio.TaskGroup) -> None:
+        result = await self._perform(request)
+        feed = TraceFeed(request, system=self._system, queue=self._settings.queue, write=self._write)
+        self._end_trace()
+        # Nothing is awaited from here to the task that ends it.
+        feed.begin()
+        self._trace_feed = feed
+        self._tracing = group.create_task(self._run_trace(feed, frames.answer(request.id, result)))
+
+    async def _run_trace(self, feed: TraceFeed, answer: bytes) -> None:
+        try:
+            await self._write(answer)
+            await feed.run()
+        except MailboxFull:
+            await self._drop("too_slow", TOO_SLOW)
+        finally:
+            feed.close()
+
+    def _end_trace(self) -> None:
+        if self._trace_feed is not None and self._tracing is not None:
+            self._trace_feed.close()
+            self._tracing.cancel()
+            self._trace_feed = self._tracing = None
 
     async def _pump(self) -> None:
         while True:

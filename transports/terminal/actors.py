@@ -1,11 +1,22 @@
 """actors: look at one actor of the running daemon, hold it, end it, or have it started again."""
 
+import json
 from typing import Annotated, Any
 
 import typer
 
 from transports.terminal.exits import Exit, Failure
-from transports.terminal.output import moment, show_facts, show_json, span
+from transports.terminal.output import (
+    DIM,
+    cell,
+    moment,
+    printable,
+    show_facts,
+    show_json,
+    show_json_line,
+    span,
+    styled,
+)
 from transports.terminal.ps import ps
 from transports.terminal.verb import Desk, verb
 
@@ -68,6 +79,46 @@ async def suspend(desk: Desk, path: Path) -> None:
 async def resume(desk: Desk, path: Path) -> None:
     """Let a suspended actor go on with what waits for it."""
     _say(desk, await desk.call("actors.resume", path=path), f"{path} goes on")
+
+
+@verb(app, "trace")
+async def trace(
+    desk: Desk,
+    path: Path,
+    count: Annotated[
+        int, typer.Option("--count", metavar="N", min=1, max=100_000, help="At most so many messages.")
+    ] = 1000,
+    seconds: Annotated[
+        float, typer.Option("--seconds", metavar="S", max=3600, help="For at most that long.")
+    ] = 60.0,
+    contents: Annotated[
+        bool, typer.Option("--contents", help="Show what the messages hold, but for secrets; audited.")
+    ] = False,
+) -> None:
+    """Show the messages that an actor handles, as it does: sender, size, time."""
+    async with await desk.connect() as client:
+        await client.call("actors.trace", path=path, count=count, seconds=seconds, contents=contents)
+        while (event := await client.event())["event"] != "trace.ended":
+            if event["event"] == "dropped":
+                raise Failure(Exit.FAILED, f"turnkeepd dropped this observer: {event['data']['reason']}")
+            _show_traced(desk, event)
+        if desk.as_json:
+            show_json_line(event)
+        else:
+            print(f"{event['data']['told']} messages; the trace ended by its {event['data']['reason']}")
+
+
+def _show_traced(desk: Desk, event: dict[str, Any]) -> None:
+    if desk.as_json:
+        show_json_line(event)
+        return
+    data = event["data"]
+    took = f"waited {data['waited'] * 1000:.2f} ms  took {data['seconds'] * 1000:.2f} ms"
+    sender = data["sender"] or "outside"
+    line = f"{moment(event['ts'])}  {data['message_type']}  from {sender}  {data['size']} bytes  {took}  {data['outcome']}"
+    print(cell(line), flush=True)
+    if "message" in data:
+        print(styled(f"  {printable(json.dumps(data['message'], ensure_ascii=False))}", DIM), flush=True)
 
 
 def _tell(desk: Desk, path: str, result: dict[str, Any], sentences: dict[str, str]) -> None:

@@ -96,6 +96,23 @@ async def test_one_actor(desk, json_desk, capsys):
     assert failed.value.exit_code is Exit.NOT_FOUND
 
 
+async def test_a_trace(harness, desk, json_desk, capsys):
+    async def watched(work):
+        task = asyncio.ensure_future(shown(capsys, work))
+        await until(lambda: harness.at("/events")._cell.tracing is not None)
+        for _ in range(2):
+            harness.at("/events").tell(Publish(kind="a", path="/t", data={"n": "x y"}, at=1.0))
+        return (await task).splitlines()
+
+    lines = await watched(actors.trace(desk, "/events", count=2))
+    assert len(lines) == 3 and "Publish from outside" in lines[0]
+    assert lines[2] == "2 messages; the trace ended by its count"
+    lines = await watched(actors.trace(desk, "/events", count=1, contents=True))
+    assert json.loads(lines[1])["data"] == {"n": "x y"}
+    lines = await watched(actors.trace(json_desk, "/events", count=1))
+    assert [json.loads(line)["event"] for line in lines] == ["trace", "trace.ended"]
+
+
 async def test_an_actor_that_outlives_its_stop_is_a_failure(boot, capsys):
     harness = await boot(**{"admin.stop_s": 0.1})
     desk = Desk(Options(url=harness.url, token=harness.admin_token))
