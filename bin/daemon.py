@@ -233,7 +233,8 @@ def _announced(config: Config, url: str, ready_file: Path | None) -> Iterator[No
     """Tell people, the ready file and the command line where the daemon is, as long as it is there."""
     where = {"url": url, "pid": os.getpid(), "data_dir": str(config.data_path)}
     # The command line shows its key only to the process that left this.
-    files = {config.data_path / "daemon.json": {**where, "started": ProcessIdentity.of(os.getpid()).started}}
+    me = ProcessIdentity.of(os.getpid())
+    files = {config.data_path / "daemon.json": {**where, "started": me.started, "boot": me.boot}}
     if ready_file is not None:
         files[ready_file] = where
     with contextlib.ExitStack() as written:

@@ -24,9 +24,9 @@ async def ask(client, daemon, stream=True):
 async def test_adm_12_sigterm_stops_an_idle_daemon_at_once(tmp_path):
     async with Daemon(tmp_path / "data") as daemon:
         where = daemon.where()
-        started = where.pop("started")
+        started, boot = where.pop("started"), where.pop("boot")
         assert where == {"url": daemon.url, "pid": daemon.pid, "data_dir": str(daemon.data_dir)}
-        assert ProcessIdentity(daemon.pid, started).fate() is Fate.ALIVE
+        assert ProcessIdentity(daemon.pid, started, boot).fate() is Fate.ALIVE
         assert await daemon.stop() == 0
         assert not (daemon.data_dir / "daemon.json").exists()
 

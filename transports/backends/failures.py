@@ -83,7 +83,10 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
     value = headers.get("retry-after")
     seconds = _number(value)
     if seconds is None and value is not None:
-        seconds = _until(value, now)
+        # By the clock of whoever wrote it, where it says what that shows: ours may have jumped (REL-7).
+        written_at = _moment(headers.get("date"))
+        until = _moment(value)
+        seconds = None if until is None else max(0.0, until - (now if written_at is None else written_at))
     return None if seconds is None else min(seconds, RETRY_AFTER_CAP)
 
 
@@ -118,8 +121,9 @@ def _number(value: str | None) -> float | None:
     return number if number >= 0 else None
 
 
-def _until(value: str, now: float) -> float | None:
+def _moment(value: str | None) -> float | None:
+    """Return the unix seconds of an HTTP date."""
     try:
-        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - now)
+        return email.utils.parsedate_to_datetime(value).timestamp() if value is not None else None
     except (ValueError, OverflowError):
         return None

@@ -81,7 +81,7 @@ class Place:
         file = self.data_dir / "daemon.json"
         try:
             left = json.loads(file.read_text(encoding="utf-8"))
-            url, daemon = str(left["url"]), (int(left["pid"]), float(left["started"]))
+            url, daemon = str(left["url"]), (int(left["pid"]), float(left["started"]), str(left["boot"]))
         except FileNotFoundError:
             raise self.not_running(f"there is no {file}") from None
         except (OSError, ValueError, KeyError, TypeError):

@@ -123,6 +123,12 @@ def test_an_exception_in_the_answer_makes_it_incomplete():
         ({"retry-after": "Tue, 14 Nov 2023 22:13:50 GMT"}, 30.0),
         ({"retry-after": "Tue, 14 Nov 2023 23:13:50 GMT"}, 120.0),
         ({"retry-after": "Tue, 14 Nov 2023 22:13:10 GMT"}, 0.0),
+        # The backend's own clock counts, where it says what that shows.
+        (
+            {"retry-after": "Tue, 14 Nov 2023 22:13:50 GMT", "date": "Tue, 14 Nov 2023 22:13:40 GMT"},
+            10.0,
+        ),
+        ({"retry-after": "Tue, 14 Nov 2023 22:13:50 GMT", "date": "soon"}, 30.0),
         ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),
     ],
 )

@@ -29,7 +29,7 @@ def test_the_daemon_leaves_its_address_and_its_key(tmp_path):
 def test_a_key_is_not_shown_to_whoever_has_the_port_of_one_that_has_ended(tmp_path, earlier):
     # Either nobody has its pid any more, or somebody who started at another time.
     pid = 2**22 + 1 if not earlier else ME.pid
-    left = {"url": "http://127.0.0.1:7340", "pid": pid, "started": ME.started - earlier}
+    left = {"url": "http://127.0.0.1:7340", "pid": pid, "started": ME.started - earlier, "boot": ME.boot}
     leave(tmp_path, json.dumps(left))
     with pytest.raises(Failure, match=rf"\(pid {pid}\) has ended") as failed:
         Place(Options(data_dir=str(tmp_path)), {}).admin_url()
