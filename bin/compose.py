@@ -11,6 +11,7 @@ from actors.relay.relays import Relays
 from actors.runtime import Actor, Address, Overflow, Ref, System
 from actors.session.router import Sessions
 from actors.supervision import ChildSpec, Supervisor
+from actors.supervision.quarantine import Quarantine
 from actors.supervision.sweeper import Sweeper
 from actors.turn.turn import Turn
 from bin.config import Config
@@ -37,7 +38,6 @@ class Composition:
         self._config = config
         self._database = database
         self._daemon = daemon
-        self._refs: dict[str, Ref] = {}
         self._lanes = config.lane or (ECHO,)
         # Outlives the front's restarts: a server that comes back while the daemon stops must not take turns again.
         self._admission = Admission()
@@ -48,6 +48,7 @@ class Composition:
         """Return the children of the root, in the order in which they start; they stop in reverse."""
         return (
             ChildSpec(name="store", factory=self.store, bound=WIDE),
+            ChildSpec(name="quarantine", factory=self.quarantine),
             ChildSpec(name="events", factory=self.events, bound=WIDE, overflow=Overflow.DROP_OLDEST),
             ChildSpec(name="sweeper", factory=lambda: Sweeper(self._config.supervision)),
             ChildSpec(name="lanes", factory=self.lanes),
@@ -60,6 +61,11 @@ class Composition:
     def store(self) -> Actor:
         """The only owner of the database."""
         return Store(self._database, self._config.store, self._config.retention)
+
+    def quarantine(self) -> Actor:
+        """The open quarantines; it starts before anything that may be in one."""
+        settings = self._config.supervision
+        return Quarantine(store=self._at("/store"), boot_id=self._facts.boot_id, settings=settings)
 
     def events(self) -> Actor:
         """The event bus; what was published before it starts waits for it."""
@@ -88,7 +94,7 @@ class Composition:
             taken,
             session=session,
             store=self._at("/store"),
-            lanes={lane.name: lane.ref for lane in self._live_lanes()},
+            lanes={lane.name: lane.ref for lane in self._lane_refs() if lane.ref is not None and lane.live},
             watchers=watchers,
             settings=self._config.turn,
         )
@@ -100,6 +106,7 @@ class Composition:
             store=self._at("/store"),
             sessions=self._at("/sessions"),
             relays=self._at("/relays"),
+            quarantine=self._at("/quarantine"),
             daemon=self._daemon,
             facts=self._facts,
             url=lambda: self._listener.url,
@@ -112,7 +119,7 @@ class Composition:
             system=self._system,
             store=self._at("/store"),
             sessions=self._at("/sessions"),
-            lanes=self._live_lanes(),
+            lanes=self._lane_refs,
             relay_endpoint=RelayEndpoint(
                 system=self._system,
                 store=self._at("/store"),
@@ -132,18 +139,17 @@ class Composition:
         )
         return Front(edges, self._listener)
 
-    def _live_lanes(self) -> tuple[LaneRef, ...]:
-        """Those that are not quarantined."""
-        found = ((entry, self._system.find(f"/lanes/{entry.name}")) for entry in self._lanes)
-        return tuple(LaneRef(name=entry.name, ref=ref, model=entry.model) for entry, ref in found if ref)
+    def _lane_refs(self) -> tuple[LaneRef, ...]:
+        return tuple(
+            LaneRef(name=entry.name, ref=self._system.find(f"/lanes/{entry.name}"), model=entry.model)
+            for entry in self._lanes
+        )
 
     def _at(self, path: str) -> Ref:
-        # Remembered, as one that is quarantined is not to be found any more: those who need it come back without it.
-        if path not in self._refs:
-            ref = self._system.find(path)
-            assert ref is not None, f"nothing is at {path}"
-            self._refs[path] = ref
-        return self._refs[path]
+        # Its place stays while it is down or quarantined, and the ref is good again when it comes back.
+        ref = self._system.find(path)
+        assert ref is not None, f"nothing is at {path}"
+        return ref
 
 
 def compose(system: System, config: Config, database: Database, daemon: Address) -> Ref:

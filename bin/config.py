@@ -19,7 +19,7 @@ from actors.exceptions import ConfigError
 from actors.messages.secret import Secret
 from actors.relay.settings import RelaySettings
 from actors.session.settings import SessionSettings
-from actors.supervision.sweeper import SweepSettings
+from actors.supervision.settings import SupervisionSettings
 from actors.turn.settings import TurnSettings
 from storage.settings import RetentionSettings, StoreSettings
 from transports.backends.settings import LaneSettings
@@ -63,7 +63,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     events: EventSettings = EventSettings()
     admin: AdminSettings = AdminSettings()
     admin_socket: AdminSocketSettings = AdminSocketSettings()
-    supervision: SweepSettings = SweepSettings()
+    supervision: SupervisionSettings = SupervisionSettings()
     shutdown: ShutdownSettings = ShutdownSettings()
     log: LogSettings = LogSettings()
     console: tuple[ConsoleSettings, ...] = (ConsoleSettings(platform="console"),)

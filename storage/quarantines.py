@@ -50,6 +50,9 @@ def keep_quarantine(connection: sqlite3.Connection, request: KeepQuarantine) -> 
 
 def read_quarantines(connection: sqlite3.Connection, request: ReadQuarantines) -> tuple[QuarantineRow, ...]:
     """See ReadQuarantines."""
+    if request.quarantine_id is not None:
+        found = _find(connection, request.quarantine_id)
+        return (found,) if found is not None else ()
     which = "NOT NULL" if request.closed else "NULL"
     of_name, values = ("AND name = ?", [request.name]) if request.name is not None else ("", [])
     rows = connection.execute(

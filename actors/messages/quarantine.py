@@ -226,8 +226,9 @@ class KeepQuarantine(Write[QuarantineRow], frozen=True, kw_only=True):
 
 
 class ReadQuarantines(Read[tuple[QuarantineRow, ...]], frozen=True, kw_only=True):
-    """Cases, the newest first: the open ones, or the closed ones; of one name or of all."""
+    """Cases, the newest first: the open ones, or the closed ones; of one name or of all. By its id, any one."""
 
     closed: bool = False
     name: str | None = None
+    quarantine_id: str | None = None
     limit: int = 1000

@@ -1,14 +1,16 @@
 """/relays: activates peers on demand, and finds who acts on a platform or runs a session."""
 
+import contextlib
 from typing import Any
 from urllib.parse import quote
 
 import structlog
 
-from actors.exceptions import Forbidden, Unavailable
+from actors.exceptions import ActorStopped, Forbidden, Unavailable
 from actors.keep import keep
 from actors.messages.descriptor import Descriptor
 from actors.messages.lifecycle import Down
+from actors.messages.quarantine import PlaceFree
 from actors.messages.relay import (
     BindingsRead,
     CloseLinks,
@@ -86,10 +88,8 @@ class Relays(Actor):
             case DescribePlatform(platform=platform):
                 return self._describe(platform)
             case DeliveryReady(peer=peer):
-                # A peer without an actor has no link: it claims when it gets one.
-                child = self.ctx.child(_place(peer))
-                if child is not None:
-                    child.tell(message)
+                # A peer without an actor, or a quarantined one, has no link: it claims when it gets one.
+                self._tell_peer(peer, message)
             case PlatformsKnown(descriptors=descriptors):
                 self._descriptors.update({descriptor.platform: descriptor for descriptor in descriptors})
             case InterruptSession():
@@ -108,6 +108,8 @@ class Relays(Actor):
                 self._nursery.ended(self.ctx, message, Restart.TRANSIENT)
             case RestartChild():
                 self._nursery.due(self.ctx, message)
+            case PlaceFree():
+                self._nursery.freed(message)
         return None
 
     # Peers
@@ -141,9 +143,13 @@ class Relays(Actor):
 
     def _revoke(self, peer: str, message: PeerRevoked) -> None:
         self._fronts = {identity: row for identity, row in self._fronts.items() if row.name != peer}
-        child = self.ctx.child(_place(peer))
+        self._tell_peer(peer, message)
+
+    def _tell_peer(self, name: str, message: DeliveryReady | PeerRevoked) -> None:
+        child = self.ctx.child(_place(name))
         if child is not None:
-            child.tell(message)
+            with contextlib.suppress(ActorStopped):
+                child.tell(message)
 
     def _peers(self) -> list[Ref]:
         return [child for child in self.ctx.children() if child.path != f"{self.ctx.path}/{CONSOLE}"]

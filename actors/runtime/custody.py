@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+import msgspec
 import structlog
 
 from actors.exceptions import RuntimeFault
@@ -99,6 +100,8 @@ class Custody:
         if place.reason is QuarantineReason.STILL_ALIVE:
             del self._quarantined[path]
             self._let_go(path, told=True)
+        else:
+            self._quarantined[path] = msgspec.structs.replace(place, proved=True)
 
     # Places
 
@@ -116,6 +119,10 @@ class Custody:
     def is_quarantined(self, path: str) -> bool:
         """Say whether the place is quarantined."""
         return path in self._quarantined
+
+    def place(self, path: str) -> PlaceQuarantined | None:
+        """Return what is known of a quarantined place."""
+        return self._quarantined.get(path)
 
     def quarantined(self) -> tuple[PlaceQuarantined, ...]:
         """Return the quarantined places, the oldest first."""

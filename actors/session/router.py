@@ -4,6 +4,7 @@
 The first message activates a session. One that wants to leave proves that it has handled all that was forwarded to it;
 what arrives after the grant waits here until it is gone, and then activates it again. The same holds for one that is
 lost, until the turn that it left behind is settled: who came earlier would take that for a turn that nobody has begun.
+And it holds for one whose earlier actor still runs, until that has ended or an operator lets it go.
 
 Whoever has a message kept tells its session. Should it be lost between the two, nobody would ever look: so every now and
 then the store is asked who has mail.
@@ -17,6 +18,7 @@ import structlog
 from actors.backoff import Backoff
 from actors.exceptions import ActorStopped, MailboxFull, Refusal, TurnkeepError
 from actors.messages.lifecycle import Down, DownReason
+from actors.messages.quarantine import PlaceFree
 from actors.messages.relay import DeliveryReady
 from actors.messages.session import (
     AttachWatcher,
@@ -67,6 +69,8 @@ class Sessions(Actor):
         self._forwarded: dict[str, int] = {}
         # Sessions that were granted to leave, that end or that are being recovered, with what came since.
         self._waiting: dict[str, list[Any]] = {}
+        # Those of them that come back as soon as their earlier actor has ended.
+        self._held_back: set[str] = set()
         # Losses in a row, of sessions that have not come to rest since.
         self._losses: dict[str, int] = {}
         self._drain: Reply[int] | None = None
@@ -113,9 +117,10 @@ class Sessions(Actor):
             case RecoveryStored():
                 self._settled(message)
             case Recovered(session_id=session_id):
-                self._serve_waiting(session_id)
-                if not self._draining:
-                    self._forward(session_id, InboxReady(session_id=session_id))
+                self._come_back(session_id)
+            case PlaceFree(name=session_id) if session_id in self._held_back:
+                self._held_back.discard(session_id)
+                self._come_back(session_id)
             case RescanDue():
                 self._rescan()
             case MailFound():
@@ -134,11 +139,14 @@ class Sessions(Actor):
 
     def _forward(self, session_id: str, message: Any) -> None:
         if session_id in self._waiting:
-            self._waiting[session_id].append(message)
+            self._let_wait(session_id, message)
             return
         session = self.ctx.child(session_id)
         if session is None:
             session = self._activate(session_id)
+            if session is None:
+                self._let_wait(session_id, message)
+                return
             if isinstance(message, InboxReady):
                 # A session looks into its inbox when it starts.
                 return
@@ -158,18 +166,32 @@ class Sessions(Actor):
             # No turn runs there, or it has been cut off; a message that waits is stopped before one can.
             if message.inbox_id is None:
                 return False
-            self._waiting[session_id].append(message)
+            self._let_wait(session_id, message)
             return True
         session = self.ctx.child(session_id)
         if session is None:
             if message.inbox_id is None:
                 return False
             session = self._activate(session_id)
+            if session is None:
+                self._let_wait(session_id, message)
+                return True
         self._forwarded[session_id] += 1
         self.ctx.forward(session)
         return DEFERRED
 
-    def _activate(self, session_id: str) -> Ref:
+    def _let_wait(self, session_id: str, message: Any) -> None:
+        waiting = self._waiting[session_id]
+        # Those who wait ask again and again, and it may take long.
+        if message not in waiting:
+            waiting.append(message)
+
+    def _activate(self, session_id: str) -> Ref | None:
+        """Start a session; None if it has to wait for the end of an earlier actor of that id."""
+        if not self.ctx.wait_for_place(session_id):
+            self._waiting.setdefault(session_id, [])
+            self._held_back.add(session_id)
+            return None
         me = self.ctx.ref
         self._forwarded[session_id] = 0
         return self.ctx.spawn(
@@ -240,6 +262,14 @@ class Sessions(Actor):
         for message in self._waiting.pop(session_id, []):
             self._forward(session_id, message)
 
+    def _come_back(self, session_id: str) -> None:
+        if not self.ctx.wait_for_place(session_id):
+            self._held_back.add(session_id)
+            return
+        self._serve_waiting(session_id)
+        if not self._draining:
+            self._forward(session_id, InboxReady(session_id=session_id))
+
     def _recover(self, session_id: str) -> None:
         self.ctx.system.failpoints.hit("sessions.recover")
 
@@ -290,7 +320,9 @@ class Sessions(Actor):
             if isinstance(write, EndTurn):
                 self.ctx.publish("turn.interrupted", turn_id=write.turn_id, reason=write.reason)
                 if write.delivery is not None:
-                    self._relays.tell(DeliveryReady(peer=write.delivery.peer))
+                    # Without them it waits in the store.
+                    with contextlib.suppress(ActorStopped):
+                        self._relays.tell(DeliveryReady(peer=write.delivery.peer))
 
     # Drain
 

@@ -9,6 +9,7 @@ from actors.backoff import Backoff
 from actors.exceptions import Conflict, RuntimeFault, StoreUnavailable, TurnkeepError
 from actors.keep import keep
 from actors.messages.lifecycle import Down, DownReason
+from actors.messages.quarantine import PlaceFree
 from actors.messages.relay import DeliveryReady
 from actors.messages.rows import Origin, TakenTurn, TurnRow, TurnState
 from actors.messages.session import (
@@ -109,7 +110,7 @@ class Session(Actor):
                 self._decide(machine.TakeRefused(unsure))
             case UnseenTurns(turns=turns):
                 self._decide(machine.UnseenRead(turns))
-            case RetryTake():
+            case RetryTake() | PlaceFree():
                 self._decide(machine.Retry())
             case TurnEnded():
                 self.ctx.system.failpoints.hit("session.ended")
@@ -159,7 +160,7 @@ class Session(Actor):
             case machine.RetryLater(failures=failures):
                 self.ctx.set_timer(RETRY, self._delay(failures), RetryTake())
             case machine.Deliver(peer=peer):
-                self._relays.tell(DeliveryReady(peer=peer))
+                self._tell(self._relays, DeliveryReady(peer=peer))
             case machine.SettleWatchers():
                 for inbox_id in list(self._waiting):
                     self._read_outcome(inbox_id)
@@ -175,6 +176,10 @@ class Session(Actor):
     # The turn
 
     def _take(self) -> None:
+        if not self.ctx.wait_for_place(TURN):
+            # The actor of an earlier turn still runs: no other begins before it has ended.
+            self.ctx.ref.tell(TakeFailed(unsure=False))
+            return
         self.ctx.system.failpoints.hit("session.take")
         request = TakeTurn(session_id=self._session_id, turn_id=self.ctx.system.new_id(), at=self.ctx.wall())
         self.ctx.pipe(
@@ -248,7 +253,7 @@ class Session(Actor):
                 self._tell(watcher, TurnOutcome(inbox_id=lost.inbox_id, turn=message.turn))
             self._watching = []
             if lost.route is not None and lost.origin is Origin.RELAY:
-                self._relays.tell(DeliveryReady(peer=lost.peer))
+                self._tell(self._relays, DeliveryReady(peer=lost.peer))
         self._decide(machine.LostEndStored(message.turn_gen, message.stored))
 
     # Watchers
@@ -286,11 +291,12 @@ class Session(Actor):
         for watcher in self._waiting.pop(message.inbox_id, []):
             self._tell(watcher, TurnOutcome(inbox_id=message.inbox_id, turn=message.turn))
 
-    def _tell(self, watcher: Address, message: Any) -> None:
+    def _tell(self, address: Address, message: Any) -> None:
+        """Tell a watcher, who may be gone, or the relays, which find a stored delivery by themselves if they are away."""
         try:
-            watcher.tell(message)
-        except RuntimeFault:
-            log.debug("watcher.gone", path=watcher.path)
+            address.tell(message)
+        except RuntimeFault as fault:
+            log.debug("session.not_told", path=address.path, fault=type(fault).__name__)
 
     # Stops
 

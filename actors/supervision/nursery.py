@@ -1,14 +1,11 @@
 """Performs the decisions about held children, for whichever actor is their parent."""
 
-import structlog
-
 from actors.messages.base import ControlMessage
 from actors.messages.lifecycle import Down
+from actors.messages.quarantine import PlaceFree
 from actors.runtime import Context
 from actors.supervision.decisions import Fate, Verdict, judge
 from actors.supervision.spec import RESTART_BACKOFF, Intensity, Restart
-
-log = structlog.get_logger("turnkeep.supervision")
 
 
 class RestartChild(ControlMessage, frozen=True, kw_only=True):
@@ -18,7 +15,7 @@ class RestartChild(ControlMessage, frozen=True, kw_only=True):
 
 
 class Nursery:
-    """Remembers the restarts that still count. Its actor hands it each Down of a child and each RestartChild."""
+    """Remembers the restarts that still count. Its actor hands it each Down of a child, RestartChild and PlaceFree."""
 
     def __init__(self, intensity: Intensity | None = None) -> None:
         self._intensity = intensity or Intensity()
@@ -37,8 +34,13 @@ class Nursery:
         if ctx.child(message.name) is not None:
             ctx.restart(message.name)
 
+    def freed(self, message: PlaceFree) -> None:
+        """Begin anew with a child that an operator has released; the runtime starts it."""
+        if message.released:
+            self._restarts.pop(message.name, None)
+
     def judge(self, ctx: Context, down: Down, restart: Restart) -> Verdict:
-        """Decide about a child that ended; one that does not start again is given up, a quarantine is an event."""
+        """Decide about a child that ended; one that does not start again is given up, or its place quarantined."""
         name = name_of(down)
         verdict = judge(
             restart,
@@ -50,12 +52,16 @@ class Nursery:
             fraction=ctx.system.random.random(),
         )
         self._restarts[name] = verdict.restarts
-        if verdict.fate is not Fate.AGAIN and ctx.child(name) is not None:
+        if ctx.child(name) is None:
+            return verdict
+        if verdict.fate is Fate.GONE:
             ctx.discard(name)
-        if verdict.fate is Fate.QUARANTINED:
-            log.error("actor.quarantined", path=down.path, error=down.error)
-            ctx.publish(
-                "actor.quarantined", child=down.path, error=down.error, restarts=len(verdict.restarts)
+        elif verdict.fate is Fate.QUARANTINED:
+            limit = self._intensity
+            error = f" ({down.error})" if down.error is not None else ""
+            ctx.quarantine(
+                name,
+                why=f"{len(verdict.restarts)} restarts within {limit.within_s:g} s, and then {down.reason}{error}",
             )
         return verdict
 

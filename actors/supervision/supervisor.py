@@ -1,10 +1,12 @@
 """A supervisor of static children: started in order, stopped in reverse, restarted as its strategy says."""
 
+import contextlib
 from typing import Any
 
-from actors.exceptions import RuntimeFault
+from actors.exceptions import ActorQuarantined, RuntimeFault
 from actors.messages.base import ControlMessage
 from actors.messages.lifecycle import Down
+from actors.messages.quarantine import PlaceFree
 from actors.runtime import Actor, Ref
 from actors.supervision.decisions import Fate, companions
 from actors.supervision.nursery import Nursery, RestartChild, name_of
@@ -57,11 +59,16 @@ class Supervisor(Actor):
         self._later: list[Down] = []
 
     async def on_start(self) -> None:
-        """Start the children one after the other; if one does not start, neither does the supervisor."""
+        """
+        Start the children one after the other; if one does not start, neither does the supervisor.
+
+        One that is quarantined, as an earlier supervisor's child has not ended, is left out.
+        """
         places = [(spec, self._reserve(spec)) for spec in self._specs.values()]
         for spec, ref in places:
             self.ctx.start(spec.name)
-            await ref.started(self.ctx.within(spec.start_s))
+            with contextlib.suppress(ActorQuarantined):
+                await ref.started(self.ctx.within(spec.start_s))
 
     async def on_receive(self, message: Any) -> None:
         """Decide about a child that ended, or carry a decided restart out."""
@@ -70,6 +77,8 @@ class Supervisor(Actor):
                 self._ended(message)
             case RestartChild():
                 self._nursery.due(self.ctx, message)
+            case PlaceFree():
+                self._nursery.freed(message)
             case GroupStopped(group=group, delay=delay):
                 self._stopping = ()
                 self.ctx.set_timer(GROUP, delay, GroupDue(group=group))
@@ -117,7 +126,8 @@ class Supervisor(Actor):
                 ref = self.ctx.child(name)
                 if ref is not None:
                     self.ctx.restart(name)
-                    await ref.started(self.ctx.within(self._specs[name].start_s))
+                    with contextlib.suppress(ActorQuarantined):
+                        await ref.started(self.ctx.within(self._specs[name].start_s))
         except RuntimeFault:
             # Its Down is among those that wait: the next decision is about it.
             pass

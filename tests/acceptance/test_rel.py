@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from actors.messages.lifecycle import Resume, Status, Suspend
+from actors.messages.quarantine import QuarantineReason
 from actors.messages.rows import Entry, Origin, TurnState
 from actors.messages.session import InboxReady, LiveSessions
 from actors.messages.store import AcceptMessage, ListSessions, ListTurns
@@ -150,9 +151,8 @@ async def test_a_suspended_session_leaves_mail_that_is_found_where_it_is(boot):
 
 async def test_siblings_of_a_quarantined_actor_are_restarted_and_serve(boot, client):
     harness = await boot()
-    lost = harness.at("/sessions")._cell
-    lost.kill()
-    lost.discard()
+    harness.system.kill("/sessions")
+    harness.system.custody.quarantine("/sessions", QuarantineReason.INTENSITY)
     for path in ("/relays", "/front"):
         cell = harness.at(path)._cell
         cell.kill()

@@ -103,7 +103,9 @@ class Routes:
         """Show one lane."""
         await self._authenticate(request)
         name = request.path_params["model"]
-        if name not in self._names() and name not in [lane.model for lane in self._edges.lanes if lane.model]:
+        if name not in self._names() and name not in [
+            lane.model for lane in self._edges.live_lanes() if lane.model
+        ]:
             raise ApiError(404, "model_not_found", "There is no model of that name.", param="model")
         return _json(self._model(name))
 
@@ -116,7 +118,7 @@ class Routes:
             raise draining()
 
     def _names(self) -> tuple[str, ...]:
-        lanes = tuple(lane.name for lane in self._edges.lanes)
+        lanes = tuple(lane.name for lane in self._edges.live_lanes())
         return (DEFAULT_MODEL, *lanes) if lanes else ()
 
     def _model(self, name: str) -> dict[str, Any]:

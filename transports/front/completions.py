@@ -90,15 +90,15 @@ class Completions:
         return Admitted(request=request, model=request.model or lane.name, detached=detached, watch=watch)
 
     def _lane(self, model: str | None) -> LaneRef:
-        lanes = self._edges.lanes
-        if not lanes:
-            raise ApiError(
-                503, "backend_unavailable", "No model is configured; add a [[lane]].", headers=(RETRY_AFTER,)
-            )
+        lanes = self._edges.live_lanes()
         if model is None or model == DEFAULT_MODEL:
+            if not lanes:
+                raise _no_lane("No model takes turns now: each lane is quarantined or starting.")
             return lanes[0]
-        for lane in lanes:
+        for lane in self._edges.lanes():
             if model in (lane.name, lane.model):
+                if not lane.live:
+                    raise _no_lane(f"The model {lane.name} is quarantined or starting; try again later.")
                 return lane
         names = ", ".join((DEFAULT_MODEL, *(lane.name for lane in lanes)))
         raise ApiError(
@@ -192,3 +192,7 @@ class Completions:
                 case Silence() if budget.expired():
                     await exchange.refuse(turn_failed(504, FAILED, TOOK_TOO_LONG.message))
                     return False
+
+
+def _no_lane(text: str) -> ApiError:
+    return ApiError(503, "backend_unavailable", text, headers=(RETRY_AFTER,))

@@ -1,5 +1,6 @@
 """What the server's routes reach."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -12,8 +13,14 @@ class LaneRef(msgspec.Struct, frozen=True, kw_only=True):
     """A model lane as clients choose it: by its name, or by its backend's name of the model."""
 
     name: str
-    ref: Ref
+    ref: Ref | None
+    """None while its supervisor is down."""
     model: str
+
+    @property
+    def live(self) -> bool:
+        """Whether it takes turns, or will in a moment; a quarantined one does not."""
+        return self.ref is not None and self.ref.is_alive()
 
 
 class Admission(msgspec.Struct):
@@ -28,11 +35,16 @@ class Edges(msgspec.Struct, frozen=True, kw_only=True):
     system: System
     store: Ref
     sessions: Ref
-    lanes: tuple[LaneRef, ...]
+    lanes: Callable[[], tuple[LaneRef, ...]]
+    """The lanes as they are now, the default first."""
     relay_endpoint: Any
     admin_endpoint: Any
     settings: FrontSettings
     admission: Admission = msgspec.field(default_factory=Admission)
+
+    def live_lanes(self) -> tuple[LaneRef, ...]:
+        """Return those that take turns."""
+        return tuple(lane for lane in self.lanes() if lane.live)
 
     def within(self, seconds: float) -> Budget:
         """Return a new budget."""

@@ -8,7 +8,8 @@ from actors.exceptions import ActorStopped
 from actors.messages.events import Publish
 from actors.supervision import ChildSpec, Supervisor
 from actors.supervision.stuck import LATE_SECONDS, Busy, stuck
-from actors.supervision.sweeper import Sweeper, SweepSettings
+from actors.supervision.settings import SupervisionSettings
+from actors.supervision.sweeper import Sweeper
 from tests.actors.runtime.conftest import Do, Scribe
 from tests.actors.supervision.test_supervisor import Sink
 
@@ -26,7 +27,7 @@ def test_a_sweep_that_woke_late_judges_nobody():
 async def test_a_stuck_child_is_killed_and_started_again_behind_its_ref(system, within):
     events: list[Publish] = []
     system.publish_to(system.spawn("/sink", lambda: Sink(events)))
-    settings = SweepSettings(sweep_s=0.01, stuck_s=0.05)
+    settings = SupervisionSettings(sweep_s=0.01, stuck_s=0.05)
     specs = (
         ChildSpec(name="sweeper", factory=lambda: Sweeper(settings)),
         ChildSpec(name="victim", factory=Scribe),

@@ -316,6 +316,6 @@ async def test_supervisors_nest_and_a_quarantine_inside_leaves_the_outer_tree_al
     await start(system, within, ChildSpec(name="inner", factory=inner), ChildSpec(name="b", factory=Scribe))
     await crash(system.find("/inner/leaf"), within)
     await system.idle()
-    assert system.find("/inner/leaf") is None
-    assert system.find("/inner") is not None
+    assert system.info("/inner/leaf").state == "quarantined"
+    assert system.info("/inner").state == "running"
     assert await incarnations(system, within, "b") == [0]

@@ -112,7 +112,7 @@ class FrontBox:
             system=self.system,
             store=self.at("/store"),
             sessions=self.at("/sessions"),
-            lanes=tuple(
+            lanes=lambda: tuple(
                 LaneRef(name=name, ref=self.at("/sessions"), model=f"{name}-1") for name in self._lanes
             ),
             relay_endpoint=self._relay_endpoint,
