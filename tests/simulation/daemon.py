@@ -1,6 +1,7 @@
 """turnkeepd as a process of the simulation: the real composition, started, stopped in order, and killed as by kill -9."""
 
 import asyncio
+import contextvars
 import shutil
 import sqlite3
 from collections.abc import Callable, Coroutine
@@ -39,12 +40,13 @@ class Daemon:
         self.system: System
         self.root: Ref
         self.exit_code: int | None = None
+        # What had outlived an ordered stop.
+        self.left: list[str] = []
         self.alive = False
         self._clock = clock
         self._rng = rng
         self._network = network
         self._threads = threads
-        self._context = self.process.context()
         self._database: Database | None = None
 
     @property
@@ -57,11 +59,11 @@ class Daemon:
 
     def inside(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         """Run something as part of the process."""
-        return self.loop.create_task(work, context=self._context.copy())
+        return self.loop.create_task(work, context=contextvars.Context())
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call something as part of the process."""
-        return self._context.copy().run(function, *args, **kwargs)
+        return contextvars.Context().run(function, *args, **kwargs)
 
     def ask(self, path: str, message: Any) -> Any:
         """Ask an actor, as part of the process; None if there is none at the path."""
@@ -69,7 +71,9 @@ class Daemon:
         return self.call(ref.ask, message, self.within) if ref is not None else None
 
     async def start(self) -> None:
-        """Start, as bin.daemon does, and return when it serves."""
+        """Start, as bin.daemon does, and return when it serves. Only one at a time is alive."""
+        assert self.loop.process is None
+        self.loop.process = self.process
         await self.inside(self._start())
 
     async def _start(self) -> None:
@@ -87,6 +91,11 @@ class Daemon:
         """Drain and stop in order; return the exit code."""
         self.exit_code = await self.inside(self._stop())
         self.alive = False
+        await asyncio.sleep(0)
+        self.left = self._left_behind()
+        if self.left:
+            await self._dispose()
+        self.loop.process = None
         return self.exit_code
 
     async def _stop(self) -> int:
@@ -108,7 +117,7 @@ class Daemon:
         left = data.with_name(f"{data.name}.left")
         shutil.copytree(data, left, ignore=shutil.ignore_patterns("*-shm"))
         self._threads.kill(self.process)
-        for timer in list(self.loop.timers(self.process)):
+        for timer in list(self.loop.timers()):
             timer.cancel()
         if hasattr(self, "root"):
             self.call(self.root._cell.kill)
@@ -120,21 +129,22 @@ class Daemon:
                 connection._thread.join()
         shutil.rmtree(data)
         left.rename(data)
+        self.loop.process = None
 
     async def _dispose(self) -> None:
         while tasks := self.process.tasks:
             for task in tasks:
                 task.cancel()
             await asyncio.sleep(0)
-        for timer in list(self.loop.timers(self.process)):
+        for timer in list(self.loop.timers()):
             timer.cancel()
 
-    def left_behind(self) -> list[str]:
+    def _left_behind(self) -> list[str]:
         """Return what has outlived an ordered stop: tasks, timers, answers that nobody got."""
         tasks = [f"task {task.get_name()}" for task in self.process.tasks]
         timers = [
             f"timer {timer!r}"
-            for timer in self.loop.timers(self.process)
+            for timer in self.loop.timers()
             # Shared by many asks, and not cancelled when the last of them is answered.
             if getattr(timer._callback, "__func__", None) is not type(self.system.deadlines)._expire  # type: ignore[attr-defined]
         ]

@@ -147,9 +147,12 @@ class Client:
         stream = self.random.random() < 0.6
         body = {"messages": [{"role": "user", "content": text}], "stream": stream}
         try:
-            async with asyncio.timeout(patience), aiohttp.ClientSession(headers=headers) as session:
-                async with session.post(self._url, json=body) as response:
-                    self.ends[text] = await (self._read_stream if stream else self._read)(text, response)
+            async with (
+                asyncio.timeout(patience),
+                aiohttp.ClientSession(headers=headers) as session,
+                session.post(self._url, json=body) as response,
+            ):
+                self.ends[text] = await (self._read_stream if stream else self._read)(text, response)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             self.ends[text] = type(error).__name__
         self.trace("client", text, self.ends[text])

@@ -44,9 +44,10 @@ class Runaway(Exception):
 
 class Process:
     """
-    What belongs together and can be killed together: every callback that was registered in its context.
+    What belongs together and can be killed together: whatever was registered while it was the loop's, but not outside.
 
-    ``tasks`` are those that have not ended, in the order in which they were made.
+    Actors handle messages in clean contexts, so that it is the outside that is marked. ``tasks`` are those that have
+    not ended, in the order in which they were made.
     """
 
     def __init__(self, name: str) -> None:
@@ -56,12 +57,6 @@ class Process:
 
     def __repr__(self) -> str:
         return f"<Process {self.name}>"
-
-    def context(self) -> contextvars.Context:
-        """Return a context of its own: what is registered in it is this process's."""
-        context = contextvars.copy_context()
-        context.run(PROCESS.set, self)
-        return context
 
     def owns(self, task: asyncio.Task[Any]) -> None:
         """Remember a task."""
@@ -75,7 +70,15 @@ class Process:
         return [task for task in self._seen if not task.done()]
 
 
-PROCESS: contextvars.ContextVar[Process | None] = contextvars.ContextVar("process", default=None)
+OUTSIDE: contextvars.ContextVar[bool] = contextvars.ContextVar("outside", default=False)
+"""Set where something belongs to the test or a far end."""
+
+
+def outside() -> contextvars.Context:
+    """Return a context in which nothing belongs to a process."""
+    context = contextvars.Context()
+    context.run(OUTSIDE.set, True)
+    return context
 
 
 class Ready:
@@ -87,6 +90,7 @@ class Ready:
         self._calls: deque[tuple[int, asyncio.Handle]] = deque()
         self._steps: list[tuple[int, asyncio.Handle]] = []
         self.taken = 0
+        self.process: Process | None = None
 
     def __len__(self) -> int:
         return len(self._calls) + len(self._steps)
@@ -98,9 +102,8 @@ class Ready:
             self._calls.append((next(self._numbers), handle))
             return
         self._steps.append((next(self._numbers), handle))
-        process = handle._context.get(PROCESS)  # type: ignore[attr-defined]
-        if process is not None:
-            process.owns(task)
+        if self.process is not None and not handle._context.get(OUTSIDE):  # type: ignore[attr-defined]
+            self.process.owns(task)
 
     def popleft(self) -> asyncio.Handle:
         """Take the next one."""
@@ -163,6 +166,19 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """How many callbacks have run."""
         return int(self._ready.taken)
 
+    @property
+    def process(self) -> Process | None:
+        """To whom belongs what is registered from here on, unless it is outside."""
+        return self._ready.process  # type: ignore[no-any-return]
+
+    @process.setter
+    def process(self, process: Process | None) -> None:
+        self._ready.process = process
+
+    def owner(self) -> Process | None:
+        """Return the process that runs now, or None outside."""
+        return None if OUTSIDE.get() else self.process
+
     def time(self) -> float:
         """Return virtual seconds."""
         return self._now
@@ -181,11 +197,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def _job_done(self, _: Any) -> None:
         self.jobs -= 1
 
-    def timers(self, process: Process) -> Iterator[asyncio.TimerHandle]:
-        """Return the timers of a process that are set, in no order."""
+    def timers(self) -> Iterator[asyncio.TimerHandle]:
+        """Return the timers of the process that are set, in no order."""
         scheduled: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
         for timer in scheduled:
-            if not timer.cancelled() and timer._context.get(PROCESS) is process:  # type: ignore[attr-defined]
+            if not timer.cancelled() and not timer._context.get(OUTSIDE):  # type: ignore[attr-defined]
                 yield timer
 
 

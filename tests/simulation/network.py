@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from tests.simulation.loop import PROCESS, Process, VirtualLoop
+from tests.simulation.loop import Process, VirtualLoop, outside
 
 Place = tuple[str, int]
 
@@ -30,10 +30,11 @@ FIRST_PORT = 20_000
 class End(asyncio.Transport):
     """One end of a connection. Its protocol's callbacks run in its own context."""
 
-    def __init__(self, network: "Network", here: Place, there: Place, context: contextvars.Context) -> None:
+    def __init__(self, network: "Network", here: Place, there: Place, side: "Side") -> None:
         super().__init__({"sockname": here, "peername": there})
         self._network = network
-        self.context = context
+        self.context = side.context
+        self.process = side.process
         self.peer: End
         self.protocol: Any = None
         # What is on its way to the other end.
@@ -45,10 +46,6 @@ class End(asyncio.Transport):
         self._closing = False
         # The other end has said that it will send nothing more.
         self._lost = False
-
-    @property
-    def process(self) -> Process | None:
-        return self.context.get(PROCESS)
 
     # asyncio's side
 
@@ -179,14 +176,22 @@ class End(asyncio.Transport):
             return None
 
 
-class Listening:
+class Side:
+    """Whoever listens or connects: its context and its process."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self.context = contextvars.copy_context()
+        self.process = loop.owner()
+
+
+class Listening(Side):
     """What create_server returns."""
 
     def __init__(self, network: "Network", factory: Callable[[], Any], place: Place) -> None:
+        super().__init__(network.loop)
         self._network = network
         self.factory = factory
         self.place = place
-        self.context = contextvars.copy_context()
 
     @property
     def sockets(self) -> list["Listening"]:
@@ -212,8 +217,7 @@ class Network:
     def __init__(self, loop: VirtualLoop, rng: random.Random) -> None:
         self.loop = loop
         self._rng = rng
-        # The context of whatever belongs to no process.
-        self._context = contextvars.copy_context()
+        self._context = outside()
         self.listening: dict[Place, Listening] = {}
         # Open ends, in the order in which they were made.
         self._ends: dict[End, None] = {}
@@ -261,8 +265,8 @@ class Network:
             place = (host, port)
         listening = await self._reach(place)
         here = ("127.0.0.1", next(self._ports))
-        near = End(self, here, place, contextvars.copy_context())
-        far = End(self, place, here, listening.context)
+        near = End(self, here, place, Side(self.loop))
+        far = End(self, place, here, listening)
         near.peer, far.peer = far, near
         self._ends |= {near: None, far: None}
         near.protocol = factory()
@@ -346,7 +350,7 @@ class Network:
     def kill(self, process: Process) -> None:
         """Close what a killed process had open."""
         for listening in list(self.listening.values()):
-            if listening.context.get(PROCESS) is process:
+            if listening.process is process:
                 listening.close()
         for end in [end for end in self._ends if end.process is process]:
             self.forget(end)

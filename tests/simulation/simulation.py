@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from tests.simulation.loop import VirtualClock, VirtualLoop
+from tests.simulation.loop import VirtualClock, VirtualLoop, outside
 from tests.simulation.network import Network
 from tests.simulation.threads import Threads
 
@@ -31,7 +31,7 @@ class Simulation:
         try:
             with self.threads.installed():
                 try:
-                    return self.loop.run_until_complete(main())
+                    return self.loop.run_until_complete(self.loop.create_task(main(), context=outside()))
                 finally:
                     self.network.close()
                     self._dispose()

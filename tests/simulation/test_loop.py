@@ -1,12 +1,13 @@
 """Virtual time, and what of asyncio's order a seed may change."""
 
 import asyncio
+import contextvars
 import random
 import time
 
 import pytest
 
-from tests.simulation.loop import START, Process, Runaway, Stuck, VirtualClock, VirtualLoop
+from tests.simulation.loop import START, Process, Runaway, Stuck, VirtualClock, VirtualLoop, outside
 
 HOURS = 3600.0
 
@@ -145,25 +146,30 @@ def test_the_wall_clock_jumps_and_nothing_else_does():
     assert monotonic == pytest.approx(START + 10)
 
 
-def test_a_process_knows_its_tasks_and_timers_whoever_made_them():
+def test_a_process_knows_its_tasks_and_timers_and_nobody_elses():
     async def main():
         loop = asyncio.get_running_loop()
-        process = Process("p")
+        loop.process = Process("p")
 
         async def child():
             loop.call_later(5, print)
             await asyncio.sleep(9)
 
         async def parent():
-            # Not through the loop's factory: actors make theirs by the constructor.
-            await asyncio.Task(child(), loop=loop, name="child")
+            # As actors make theirs: by the constructor, with a clean context.
+            await asyncio.Task(child(), loop=loop, name="child", context=contextvars.Context())
 
-        mine = loop.create_task(parent(), context=process.context())
+        theirs = loop.create_task(child(), context=outside(), name="theirs")
+        mine = loop.create_task(parent(), context=contextvars.Context(), name="parent")
         loop.call_later(5, print).cancel()
         await asyncio.sleep(1)
-        names = {task.get_name() for task in process.tasks}
-        timers = len(list(loop.timers(process)))
-        await mine
-        return names - {mine.get_name()}, timers, process.tasks
+        names, timers = {task.get_name() for task in loop.process.tasks}, len(list(loop.timers()))
+        await asyncio.gather(mine, theirs)
+        return names, timers, loop.process.tasks
 
-    assert run(main, 1) == ({"child"}, 2, [])
+    loop = VirtualLoop(random.Random(1))
+    try:
+        task = loop.create_task(main(), context=outside())
+        assert loop.run_until_complete(task) == ({"child", "parent"}, 2, [])
+    finally:
+        loop.close()

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import contextvars
 
 import pytest
 
@@ -124,9 +125,9 @@ def test_a_reader_that_pauses_passes_its_pressure_on():
 
 def test_a_killed_process_closes_its_connections_and_says_nothing_more():
     async def main(network):
-        process = Process("p")
-        loop = asyncio.get_running_loop()
-        served = await loop.create_task(Served(network).open(), context=process.context())
+        process, loop = Process("p"), asyncio.get_running_loop()
+        loop.process = process
+        served = await loop.create_task(Served(network).open(), context=contextvars.Context())
         reader, transport = await dial(served.place)
         await asyncio.sleep(1)
         network.kill(process)

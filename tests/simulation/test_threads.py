@@ -1,6 +1,7 @@
 """A database connection's thread under the simulation's order."""
 
 import asyncio
+import contextvars
 import sqlite3
 import threading
 
@@ -77,6 +78,7 @@ def test_a_thread_that_is_held_up_lets_the_others_go_on(tmp_path):
 def test_of_a_killed_process_nothing_more_is_done(tmp_path):
     async def main(threads, path):
         process, loop = Process("p"), asyncio.get_running_loop()
+        loop.process = process
 
         async def work():
             connection = await open_connection(path, 1.0)
@@ -84,7 +86,7 @@ def test_of_a_killed_process_nothing_more_is_done(tmp_path):
             loop.create_task(connection.run(lambda raw: raw.execute("INSERT INTO t VALUES (1)")))
             return connection
 
-        connection = await loop.create_task(work(), context=process.context())
+        connection = await loop.create_task(work(), context=contextvars.Context())
         await asyncio.sleep(0)
         threads.kill(process)
         await asyncio.sleep(1)

@@ -18,7 +18,7 @@ from typing import Any
 
 import aiosqlite.core
 
-from tests.simulation.loop import PROCESS, REAL_SECONDS, Process, VirtualLoop
+from tests.simulation.loop import REAL_SECONDS, Process, VirtualLoop
 
 FAST, SLOW = 0.0005, 0.02
 """Seconds that a job takes at most, as a rule and now and then."""
@@ -31,9 +31,9 @@ class Killed(BaseException):
 class JobQueue:
     """In the place of aiosqlite's queue: one connection's jobs."""
 
-    def __init__(self, threads: "Threads") -> None:
+    def __init__(self, threads: "Threads", process: Process | None) -> None:
         self._threads = threads
-        self.process = PROCESS.get()
+        self.process = process
         self.real: queue.SimpleQueue[Any] = queue.SimpleQueue()
         # Jobs that have not been started, and answers that have not arrived; each has a timer of its own.
         self.waiting: deque[Any] = deque()
@@ -86,7 +86,7 @@ class Threads:
             self._loop.call_soon_threadsafe = post  # type: ignore[method-assign]
 
     def _make_queue(self) -> JobQueue:
-        jobs = JobQueue(self)
+        jobs = JobQueue(self, self._loop.owner())
         self._queues.append(jobs)
         return jobs
 

@@ -185,12 +185,8 @@ class World:
             code = await daemon.stop()
             self.trace("stopped", code)
             self.exit_codes.append(code)
-            await asyncio.sleep(0)
-            left = daemon.left_behind()
-            if left and code == 0:
-                self.violated(f"after an ordered stop there is left: {left}")
-            if left:
-                await daemon.kill()
+            if daemon.left and code == 0:
+                self.violated(f"after an ordered stop there is left: {daemon.left}")
 
     async def kill_daemon(self) -> None:
         """End it with SIGKILL, if it runs."""
