@@ -14,7 +14,7 @@ from actors.messages.lifecycle import ActorInfo, DownReason, Status, Stop, StopS
 from actors.runtime.actor import Actor
 from actors.runtime.budget import Budget
 from actors.runtime.cell import Cell
-from actors.runtime.clock import Clock, SystemClock
+from actors.runtime.clock import Clock, SteadyWall, SystemClock
 from actors.runtime.custody import Custody
 from actors.runtime.dead_letters import DeadLetters
 from actors.runtime.deadlines import Deadlines
@@ -53,6 +53,7 @@ class System:
         self.loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self.clock: Clock = clock or SystemClock()
+        self.steady_wall = SteadyWall(self.clock)
         self.random = rng or random.SystemRandom()
         self.failpoints = failpoints or Failpoints()
         self.stop_seconds = stop_seconds
