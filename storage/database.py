@@ -9,6 +9,7 @@ from actors.exceptions import DataDirLocked, StoreUnavailable
 from storage.connection import Connection, open_connection
 from storage.faults import explain
 from storage.migrations import migrate
+from storage.place import Place, refuse_without_log
 from storage.seal import Seal
 from storage.settings import StoreSettings
 
@@ -31,9 +32,9 @@ class Database:
         self._settings = settings
         self._lock: int | None = _take(data_dir)
         self._connection: Connection | None = None
-        # Device and number of the file that the connection has open.
-        self._file: tuple[int, int] | None = None
+        self._place: Place | None = None
         try:
+            refuse_without_log(self.path)
             self.seal = Seal.at(data_dir / "secret.key")
             _create(self.path)
         except BaseException:
@@ -52,7 +53,7 @@ class Database:
         try:
             self._connection = await open_connection(self.path, self._settings.busy_s)
             await self._connection.run(self._prepare)
-            self._file = _file_at(self.path)
+            self._place = Place(self.path)
         except BaseException as error:
             await self.disconnect()
             if isinstance(error, sqlite3.Error | OSError):
@@ -66,17 +67,10 @@ class Database:
         if connection is not None:
             await connection.close()
 
-    def check_place(self) -> None:
-        """
-        Raise StoreUnavailable if the open file is not the one at its path any more: nothing written to it would last.
-
-        SQLite itself does not notice that. From any thread.
-        """
-        if _file_at(self.path) != self._file:
-            raise StoreUnavailable(
-                f"{self.path} was moved, deleted or replaced while it was in use: put it back as it was,"
-                " or restart the daemon"
-            )
+    def check_place(self, raw: sqlite3.Connection) -> None:
+        """See Place.check, for the connection that is open."""
+        assert self._place is not None
+        self._place.check(raw)
 
     def close(self) -> None:
         """Give the directory up. A second call does nothing."""
@@ -136,14 +130,6 @@ def _take(data_dir: Path) -> int:
         os.close(descriptor)
         raise explain(error, data_dir / "lock") from error
     return descriptor
-
-
-def _file_at(path: Path) -> tuple[int, int] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def _create(path: Path) -> None:

@@ -1,5 +1,6 @@
 """What a database error means for people, and what they can do about it (REL-2)."""
 
+import os
 import sqlite3
 from pathlib import Path
 
@@ -17,6 +18,8 @@ MEANINGS = {
     sqlite3.SQLITE_NOTADB: "{path} is no database: move it away, or put a backup in its place",
 }
 
+VAGUE = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
+
 PASSING = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 """Faults that leave the connection as good as before."""
 
@@ -25,11 +28,23 @@ def explain(error: sqlite3.Error | OSError, path: Path) -> StoreUnavailable:
     """Return the fault that the asker gets. Its text never quotes what a statement held."""
     if isinstance(error, OSError):
         return StoreUnavailable(f"{path} cannot be used: {error.strerror or type(error).__name__}")
-    meaning = MEANINGS.get(primary_code(error))
+    meaning = MEANINGS.get(_told_code(error, path))
     if meaning is None:
         name = getattr(error, "sqlite_errorname", type(error).__name__)
         return StoreUnavailable(f"{path} failed with {name}: look at the disk and at the daemon's log")
     return StoreUnavailable(meaning.format(path=path))
+
+
+def _told_code(error: sqlite3.Error, path: Path) -> int:
+    """Return the code to be explained: where SQLite says only that a file failed, the files may show why."""
+    code = primary_code(error)
+    if code in VAGUE:
+        here = [file for file in (path, path.with_name(f"{path.name}-wal"), path.parent) if file.exists()]
+        if not all(os.access(file, os.W_OK) for file in here):
+            return sqlite3.SQLITE_READONLY
+        if here and os.statvfs(path.parent).f_bavail == 0:
+            return sqlite3.SQLITE_FULL
+    return code
 
 
 def primary_code(error: sqlite3.Error) -> int:

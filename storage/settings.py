@@ -10,6 +10,8 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How long a batch waits for another program's lock on the file."""
     history_rows: int = 2000
     """How many of a session's newest messages a model gets at most."""
+    probe_s: float = 2.0
+    """How often a small write is tried after a fault, until one succeeds."""
     retain_every_s: float = 60.0
     """How often expired rows are looked for."""
     retain_pause_s: float = 0.25

@@ -9,25 +9,34 @@ import asyncio
 import sqlite3
 import traceback
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
 import msgspec
 import structlog
 
-from actors.exceptions import DeadlineExceeded, HandlerFailed, Invalid, StoreFault, TurnkeepError
+from actors.exceptions import (
+    DeadlineExceeded,
+    HandlerFailed,
+    Invalid,
+    StoreFault,
+    StoreUnavailable,
+    TurnkeepError,
+)
 from actors.messages.base import ControlMessage
 from actors.messages.lifecycle import DeadLetterReason, DownReason
-from actors.messages.store import StoreInfo, Write
+from actors.messages.store import CheckStore, StoreInfo, Write
 from actors.runtime import DEFERRED, Actor, Budget, Reply
 from storage.batch import Failure, run_batch
 from storage.connection import Connection
 from storage.conversations import Conversations
 from storage.database import Database
-from storage.families import families
+from storage.families import Family, families
 from storage.faults import explain, spoils_connection
+from storage.health import Health, Probe, probe
 from storage.info import describe
+from storage.place import LogSaved
 from storage.retention import Retain, Retained
 from storage.settings import RetentionSettings, StoreSettings
 
@@ -42,6 +51,10 @@ KEPT_BYTES = 16 * 1024 * 1024
 
 class RetainDue(ControlMessage, frozen=True, kw_only=True):
     """Time to let expired rows go."""
+
+
+class ProbeDue(ControlMessage, frozen=True, kw_only=True):
+    """Time to see whether the fault has gone."""
 
 
 class Queued(msgspec.Struct):
@@ -67,24 +80,24 @@ class Store(Actor):
         self._settings = settings or StoreSettings()
         self._retention = retention or RetentionSettings()
         self._conversations = Conversations(self._settings.history_rows, KEPT_BYTES)
-        self._functions = {
+        self._functions: Mapping[type, Family] = {
             **families(database.seal, self._conversations, self._retention),
             StoreInfo: self._info,
+            CheckStore: self._check,
+            Probe: probe,
         }
         self._queue: deque[Queued] = deque()
         self._connection: Connection | None = None
         # Set while a batch is under way.
         self._flushed: asyncio.Event = asyncio.Event()
         self._flushed.set()
-        # Whether the last batch failed: the change is an event.
-        self._faulty = False
+        self._health = Health()
         self._commits = 0
         self._writes = 0
 
     async def on_start(self) -> None:
         """Open a connection of this incarnation's own."""
         self._connection = await self._connect()
-        self._started = (self.ctx.now(), self.ctx.wall())
         self.ctx.set_timer("retain", self._settings.retain_every_s, RetainDue())
 
     async def on_receive(self, message: Any) -> Any:
@@ -92,7 +105,9 @@ class Store(Actor):
         if type(message) in self._functions:
             self._queue.append(Queued(message, self.ctx.defer(), self.ctx.budget))
         elif isinstance(message, RetainDue):
-            self._queue.append(Queued(Retain(at=self._steady_wall()), None, None))
+            self._queue.append(Queued(Retain(at=self.ctx.system.steady_wall.look()), None, None))
+        elif isinstance(message, ProbeDue):
+            self._queue.append(Queued(Probe(at=self.ctx.wall()), None, None))
         else:
             raise Invalid(f"the store has no function for {type(message).__name__}")
         if len(self._queue) >= BATCH_ROWS:
@@ -132,6 +147,8 @@ class Store(Actor):
         """Take the next requests; one whose time is over is dropped here, before BEGIN, and never later."""
         batch: list[Queued] = []
         now = self.ctx.now()
+        # Most stamps in it were made just now: by a clock that was set back, perhaps (REL-7).
+        self.ctx.system.steady_wall.look()
         while self._queue and len(batch) < BATCH_ROWS:
             queued = self._queue.popleft()
             if queued.budget is not None and queued.budget.deadline <= now:
@@ -158,7 +175,7 @@ class Store(Actor):
 
         def work(connection: sqlite3.Connection) -> list[Any]:
             pass_point("store.before_begin")
-            self._database.check_place()
+            self._database.check_place(connection)
             return run(connection)
 
         if self._connection is None:
@@ -175,7 +192,13 @@ class Store(Actor):
 
     async def _finish(self, batch: list[Queued], outcomes: Awaitable[list[Any]]) -> None:
         try:
-            answers = await outcomes
+            try:
+                answers = await outcomes
+            except LogSaved:
+                # Before anything of the batch was begun.
+                log.warning("store.log_was_deleted", saved=True)
+                self._connection = None
+                answers = await self._begin(batch)
         except (sqlite3.Error, OSError, StoreFault) as error:
             answers = self._failed(batch, error)
         else:
@@ -195,9 +218,9 @@ class Store(Actor):
         if not isinstance(error, StoreFault) and spoils_connection(error):
             self._connection = None
         log.error("store.batch_failed", requests=len(batch), fault=str(fault))
-        if not self._faulty:
-            self._faulty = True
+        if self._health.failed(str(fault)):
             self.ctx.publish("store.unavailable", fault=str(fault))
+        self.ctx.set_timer("probe", self._settings.probe_s, ProbeDue())
         # One exception object for each, as it is raised to each.
         return [Failure(type(fault)(str(fault))) for _ in batch]
 
@@ -206,8 +229,8 @@ class Store(Actor):
         if writes:
             self._commits += 1
             self._writes += writes
-            if self._faulty:
-                self._faulty = False
+            if self._health.wrote():
+                self.ctx.cancel_timer("probe")
                 self.ctx.publish("store.recovered")
 
     def _answer_failure(self, queued: Queued, error: Exception) -> None:
@@ -227,11 +250,6 @@ class Store(Actor):
 
     # Retention
 
-    def _steady_wall(self) -> float:
-        """Unix seconds, the smaller of two clocks: a wall clock that jumps lets nothing expire early (REL-7)."""
-        monotonic, wall = self._started
-        return min(self.ctx.wall(), wall + self.ctx.now() - monotonic)
-
     def _retained(self, retained: Retained) -> None:
         for delivery in retained.died:
             self.ctx.publish(
@@ -244,6 +262,10 @@ class Store(Actor):
 
     def _retain_in(self, seconds: float) -> None:
         self.ctx.set_timer("retain", seconds, RetainDue())
+
+    def _check(self, connection: sqlite3.Connection, request: CheckStore) -> None:
+        if self._health.fault is not None:
+            raise StoreUnavailable(self._health.fault)
 
     def _info(self, connection: sqlite3.Connection, request: StoreInfo) -> dict[str, Any]:
         return describe(connection, self._database.path, commits=self._commits, writes=self._writes)

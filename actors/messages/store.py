@@ -437,6 +437,10 @@ class ReadEvents(Read[tuple[Event, ...]], frozen=True, kw_only=True):
     limit: int = 1000
 
 
+class CheckStore(Read[None], frozen=True, kw_only=True):
+    """Whether it can write: fails with StoreUnavailable, and the cause, from a fault until a write has succeeded."""
+
+
 class StoreInfo(Read[dict[str, Any]], frozen=True, kw_only=True):
     """
     What the store is: schema (its version), path, bytes (of the file and its log), rows (of each table), commits and

@@ -3,7 +3,7 @@
 import asyncio
 
 from actors.exceptions import TurnkeepError
-from actors.messages.store import LastEventSeq
+from actors.messages.store import CheckStore
 from transports.front.edges import Edges
 
 
@@ -31,10 +31,10 @@ class Readiness:
         failing: list[str] = []
         try:
             await self._edges.store.ask(
-                LastEventSeq(), self._edges.within(self._edges.settings.ready_check_s)
+                CheckStore(), self._edges.within(self._edges.settings.ready_check_s)
             )
         except TurnkeepError:
             failing.append("store")
-        if not self._edges.lanes:
+        if not self._edges.live_lanes():
             failing.append("lanes")
         return tuple(failing)

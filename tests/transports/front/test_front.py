@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import math
 import socket
 import threading
 from collections.abc import AsyncIterator
@@ -146,6 +147,27 @@ async def test_a_store_that_does_not_answer_is_named_and_keeps_no_one_waiting(
         assert (status, body["error"]["code"], headers["Retry-After"]) == (503, "unavailable", "1")
         await box.ask("/store", Resume())
         await until(lambda: _is_ready(client, box))
+
+
+async def test_a_front_is_not_ready_while_the_disk_takes_nothing_and_is_again_without_traffic(
+    tmp_path: Path, client: aiohttp.ClientSession
+) -> None:
+    async with FrontBox(tmp_path, ready_check_s=0.05) as box:
+
+        def full() -> None:
+            raise OSError(28, "No space left on device")
+
+        box.system.failpoints.set("store.before_commit", full, times=math.inf)
+        assert (await get(client, box, "/readyz"))[0] == 200
+        assert (await post(client, box))[0] == 503
+        await until(lambda: _is_not_ready(client, box))
+        box.system.failpoints.clear("store.before_commit")
+        await until(lambda: _is_ready(client, box))
+
+
+async def _is_not_ready(client: aiohttp.ClientSession, box: FrontBox) -> bool:
+    status, body = await get(client, box, "/readyz")
+    return (status, body.get("failing")) == (503, ["store"])
 
 
 async def _is_ready(client: aiohttp.ClientSession, box: FrontBox) -> bool:
