@@ -108,7 +108,7 @@ def _run(loaded: Loaded, ready_file: Path | None) -> int:
     gc.collect()
     gc.freeze()
     try:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
             return runner.run(_serve(loaded.config, ready_file))
     except DataDirLocked as error:
         return _complain(str(error), LOCKED)
@@ -120,7 +120,8 @@ def _run(loaded: Loaded, ready_file: Path | None) -> int:
         return _complain(f"not started: {error.why}", FAILED)
 
 
-def _loop_factory() -> Any:
+def loop_factory() -> Any:
+    """Return what makes the daemon's event loop: uvloop's where that is installed, else None for asyncio's."""
     try:
         import uvloop
     except ImportError:

@@ -15,7 +15,7 @@ from tests.callbacks import metered
 def main() -> None:
     """Run the daemon to its end."""
     file = Path(sys.argv[1])
-    daemon._loop_factory = lambda: None
+    daemon.loop_factory = lambda: None
     with metered() as meter:
         try:
             daemon.main(sys.argv[2:])

@@ -8,7 +8,6 @@ from actors.exceptions import DeadlineExceeded, Refusal
 from actors.messages.lifecycle import DeadLetterReason, DownReason, Resume, Status, Stop, Suspend, Watch
 from actors.runtime import ending
 from actors.runtime.actor import DEFERRED
-from actors.runtime.context import Context
 from actors.runtime.internal import TaskFailed, TimerFired, TraceChanged
 from actors.runtime.reply import Reply, message_of
 
@@ -55,7 +54,6 @@ class Activation:
     async def _start(self) -> None:
         cell, own = self._cell, self._own
         cell.busy_since = cell.system.clock.monotonic()
-        own.behaviour.ctx = Context(cell, own)
         try:
             await own.behaviour.on_start()
         except Exception as error:
@@ -63,9 +61,7 @@ class Activation:
                 ending.crash(cell, error, DownReason.START_FAILED)
             return
         if cell.own is own:
-            cell.enter(Status.RUNNING)
-            for waiter in cell.take_start_waiters():
-                waiter.set(None)
+            cell.ready()
 
     async def _batch(self) -> bool:
         """Handle one batch; True when the mailbox has run dry or the incarnation has ended."""
@@ -89,6 +85,8 @@ class Activation:
                 if await self._handle_system(entry):
                     if cell.own is not own:
                         return True
+                    if cell.tracing is not None:
+                        cell.tracing.forget(entry)
                     receive = self._receiver()
                     continue
             elif ordinary and not mailbox.held:

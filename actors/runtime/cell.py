@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable
-from contextvars import Context
+from contextvars import Context as Variables
 from typing import TYPE_CHECKING, Any
 
 import pykka
@@ -30,6 +30,7 @@ from actors.runtime import ending
 from actors.runtime.activation import Activation
 from actors.runtime.actor import Actor
 from actors.runtime.budget import Budget
+from actors.runtime.context import Context
 from actors.runtime.envelope import Envelope
 from actors.runtime.incarnation import Incarnation
 from actors.runtime.mailbox import Mailbox, Overflow
@@ -122,10 +123,23 @@ class Cell(pykka.Actor):
         if self._must_wait():
             return
         assert self.status in (Status.CREATED, Status.DOWN)
-        self.own = Incarnation(self, self._factory())
-        self._kind = self.own.behaviour.kind
-        self.enter(Status.STARTING)
-        self._wake()
+        own = self.own = Incarnation(self, self._factory())
+        self._kind = own.behaviour.kind
+        own.behaviour.ctx = Context(self, own)
+        if own.starts():
+            self.enter(Status.STARTING)
+            self._wake()
+            return
+        # Nothing is to be run: most actors need no activation to begin.
+        self.ready()
+        if not self.mailbox.empty():
+            self._wake()
+
+    def ready(self) -> None:
+        """Serve from here on."""
+        self.enter(Status.RUNNING)
+        for waiter in self.take_start_waiters():
+            waiter.set(None)
 
     @property
     def actor_urn(self) -> str:  # type: ignore[override]  # an attribute in the base
@@ -232,7 +246,7 @@ class Cell(pykka.Actor):
         # The constructor never runs the coroutine eagerly, whatever the loop's task factory: with an eager one the
         # receiver would run inside the sender's tell.
         # Nor does it see the sender's context variables: whoever happened to wake it is not the sender of all.
-        variables = Context()
+        variables = Variables()
         activation = Activation(self, self.own, variables)
         self._task = asyncio.Task(activation.run(), loop=self.system.loop, name=self.path, context=variables)
         self.system.active.add(self)

@@ -42,6 +42,10 @@ class Incarnation:
         self._deferred: list[Reply[Any]] | None = None
         self._prune_at = PRUNE_SLACK
 
+    def starts(self) -> bool:
+        """Say whether its behaviour has something to run before its first message."""
+        return type(self.behaviour).on_start is not Actor.on_start
+
     def defer(self) -> Reply[Any] | None:
         """See Context.defer."""
         if not isinstance(self.current, Reply):

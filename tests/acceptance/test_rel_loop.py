@@ -94,8 +94,8 @@ async def look_at_everything(daemon: Daemon, wire: AdminWire) -> None:
 async def test_the_http_client_of_a_lane_is_imported_before_there_is_a_loop(tmp_path):
     lane = '[[lane]]\nname = "fake"\nbase_url = "http://127.0.0.1:1"\nmodel = "fake-1"\n'
     probe = (
-        "import asyncio, sys; from bin import daemon; make = daemon._loop_factory;"
-        "daemon._loop_factory = lambda: print('AIOHTTP', 'aiohttp' in sys.modules, file=sys.stderr) or make();"
+        "import asyncio, sys; from bin import daemon; make = daemon.loop_factory;"
+        "daemon.loop_factory = lambda: print('AIOHTTP', 'aiohttp' in sys.modules, file=sys.stderr) or make();"
         "daemon.main()"
     )
     async with Daemon(tmp_path / "data", config=lane, program=("-c", probe)) as daemon:
