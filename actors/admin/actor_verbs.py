@@ -36,6 +36,7 @@ finishes and answers the batch in hand.
 """
 
 DOWN = Status.DOWN.name.lower()
+QUARANTINED = Status.QUARANTINED.name.lower()
 
 
 async def list_actors(request: ListActors, call: Call) -> Answer:
@@ -68,9 +69,10 @@ async def stop_actor(request: StopActor, call: Call) -> Answer:
     if request.path == ROOT:
         raise Conflict("the root is stopped with the daemon; use system.shutdown")
     ref = _find(request.path, call)
+    _refuse_quarantined(request.path, call)
     if _row(request.path, call).state == DOWN:
         raise Conflict(f"{request.path} has ended already; its supervisor is about to start it again")
-    status = await call.edges.system.stop(ref, call.budget.at_most(call.settings.stop_s))
+    status = await call.edges.system.stop(ref, call.budget.at_most(call.settings.stop_s), by=call.caller.name)
     return {"status": status}
 
 
@@ -84,12 +86,14 @@ async def restart_actor(request: RestartActor, call: Call) -> Answer:
     if request.path in NEVER_RESTARTED:
         raise Conflict(f"{request.path} is not restarted: {NEVER_RESTARTED[request.path]}")
     ref, row = _find(request.path, call), _row(request.path, call)
+    _refuse_quarantined(request.path, call)
     if not system.supervised(request.path):
         raise Conflict(
             f"no supervisor would start {request.path} again; actors.stop ends it, and it is made anew when it is needed"
         )
     if row.state != DOWN:
-        status = await system.stop(ref, call.budget.at_most(call.settings.stop_s), DownReason.RESTART)
+        budget = call.budget.at_most(call.settings.stop_s)
+        status = await system.stop(ref, budget, DownReason.RESTART, by=call.caller.name)
         if status is StopStatus.STILL_ALIVE:
             return {"status": status, "incarnation": row.incarnation}
     await ref.started(call.budget, after=row.incarnation)
@@ -133,6 +137,14 @@ def hierarchy(rows: list[ActorInfo]) -> list[dict[str, Any]]:
         above = nodes.get(row.parent) if row.parent is not None else None
         (roots if above is None else above["children"]).append(nodes[row.path])
     return roots
+
+
+def _refuse_quarantined(path: str, call: Call) -> None:
+    if _row(path, call).state == QUARANTINED:
+        raise Conflict(
+            f"{path} is quarantined and does not run: quarantine.list says why, quarantine.release starts it",
+            code="quarantined",
+        )
 
 
 def _row(path: str, call: Call) -> ActorInfo:

@@ -8,6 +8,7 @@ from actors.admin.actor_verbs import ACTOR_VERBS
 from actors.admin.edges import Call, Edges, Verb
 from actors.admin.key_verbs import KEY_VERBS
 from actors.admin.peer_verbs import PEER_VERBS
+from actors.admin.quarantine_verbs import QUARANTINE_VERBS
 from actors.admin.scope import demand
 from actors.admin.session_verbs import SESSION_VERBS
 from actors.admin.settings import AdminSettings
@@ -27,6 +28,7 @@ VERBS: dict[type[AdminRequest], Verb] = {
     **SESSION_VERBS,
     **PEER_VERBS,
     **KEY_VERBS,
+    **QUARANTINE_VERBS,
     **SYSTEM_VERBS,
 }
 """Everything but a connection's own business: what it subscribes to."""

@@ -6,6 +6,7 @@ from typing import Any, Union
 import msgspec
 
 from actors.exceptions import (
+    ActorQuarantined,
     ActorStopped,
     DeadlineExceeded,
     MailboxFull,
@@ -88,6 +89,8 @@ def failure(request_id: RequestId, error: TurnkeepError) -> bytes:
         return refusal(request_id, "store_unavailable", str(error))
     if isinstance(error, MailboxFull):
         return refusal(request_id, "busy", f"{error}; try again")
+    if isinstance(error, ActorQuarantined):
+        return refusal(request_id, "quarantined", str(error))
     if isinstance(error, ActorStopped):
         return refusal(request_id, "gone", str(error))
     return refusal(request_id, "failed", str(error))

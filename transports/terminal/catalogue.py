@@ -18,6 +18,7 @@ VERBS = {
     "ps": Entry("ps", "List the actors with their mailboxes and counters."),
     "tree": Entry("ps", "Draw the actors as the hierarchy that they are."),
     "actors": Entry("actors", "One actor: get, stop, restart, suspend, resume, trace; or list all."),
+    "quarantine": Entry("quarantine", "What is held as it did not end: list, show, release, reconcile."),
     "sessions": Entry("sessions", "Conversations: list, show, send, history, stop."),
     "events": Entry("events", "Show events; each has a number, from which a later call can go on."),
     "relays": Entry("relays", "List the links of relay peers."),
@@ -28,7 +29,7 @@ VERBS = {
     "shutdown": Entry("system", "End the daemon in order."),
 }
 
-GROUPS = frozenset({"actors", "sessions", "peers", "keys"})
+GROUPS = frozenset({"actors", "quarantine", "sessions", "peers", "keys"})
 """Words that take a verb of their own."""
 
 OPTIONS = (
