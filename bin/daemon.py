@@ -109,7 +109,12 @@ def _run(loaded: Loaded, ready_file: Path | None) -> int:
     gc.freeze()
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            return runner.run(_serve(loaded.config, ready_file))
+            code = runner.run(_serve(loaded.config, ready_file))
+            if unended := runner.run(_cancel_rest()):
+                # Closing the loop would wait for them, and they have had their budget.
+                _complain(f"ended without {', '.join(unended)}, which would not end", FAILED)
+                os._exit(FAILED)
+            return code
     except DataDirLocked as error:
         return _complain(str(error), LOCKED)
     except SchemaTooNew as error:
@@ -127,6 +132,16 @@ def loop_factory() -> Any:
     except ImportError:
         return None
     return uvloop.new_event_loop
+
+
+async def _cancel_rest() -> list[str]:
+    """Cancel what still runs on the loop; return the names of what does not end even then."""
+    rest = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in rest:
+        task.cancel()
+    if rest:
+        await asyncio.wait(rest, timeout=CLOSE_SECONDS)
+    return sorted(task.get_name() for task in rest if not task.done())
 
 
 async def _serve(config: Config, ready_file: Path | None) -> int:

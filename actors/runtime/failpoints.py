@@ -5,6 +5,8 @@ POINTS is the list of all; a test holds it against the code. Each stands where a
 moment before it and the moment after it can be told apart.
 """
 
+import asyncio
+import contextlib
 import enum
 import inspect
 import math
@@ -79,6 +81,7 @@ class Failpoints:
     The actions of one system. Without any set, passing a point costs a look at an empty dict.
 
     The environment form is ``name=kill@3,other=raise``: at the third passage of ``name`` the process gets SIGKILL.
+    ``hang`` waits for ever at a point that is awaited, however often it is cancelled.
     """
 
     def __init__(self) -> None:
@@ -92,11 +95,13 @@ class Failpoints:
         for part in filter(None, (item.strip() for item in text.split(","))):
             name, _, action = part.partition("=")
             verb, _, nth = action.partition("@")
-            if verb not in ("kill", "raise"):
-                raise ValueError(f"failpoint {name}: unknown action {verb!r}; use kill or raise")
+            if verb not in ACTIONS:
+                raise ValueError(f"failpoint {name}: unknown action {verb!r}; use {', '.join(ACTIONS)}")
+            if verb == "hang" and name in POINTS and POINTS[name].verb is not Verb.REACH:
+                raise ValueError(f"failpoint {name}: nothing waits there, so that nothing can hang")
             if not (nth or "1").isdecimal() or nth == "0":
                 raise ValueError(f"failpoint {name}: {nth!r} is no number of a passage; count from 1")
-            points.set(name, _kill if verb == "kill" else _raise, at=int(nth or 1))
+            points.set(name, ACTIONS[verb], at=int(nth or 1))
         return points
 
     def set(self, name: str, action: Callable[[], Any], *, at: int = 1, times: float = 1) -> None:
@@ -152,3 +157,13 @@ def _kill() -> None:
 
 def _raise() -> None:
     raise OSError("failpoint")
+
+
+async def _hang() -> None:
+    never = asyncio.get_running_loop().create_future()
+    while True:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.shield(never)
+
+
+ACTIONS: dict[str, Callable[[], Any]] = {"kill": _kill, "raise": _raise, "hang": _hang}
