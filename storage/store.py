@@ -17,6 +17,7 @@ import msgspec
 import structlog
 
 from actors.exceptions import (
+    Busy,
     DeadlineExceeded,
     HandlerFailed,
     Invalid,
@@ -26,8 +27,9 @@ from actors.exceptions import (
 )
 from actors.messages.base import ControlMessage
 from actors.messages.lifecycle import DeadLetterReason, DownReason
-from actors.messages.store import CheckStore, StoreInfo, Write
+from actors.messages.store import BackedUp, BackUp, CheckStore, StoreInfo, Write
 from actors.runtime import DEFERRED, Actor, Budget, Reply
+from storage.backup import Backup
 from storage.batch import Failure, run_batch
 from storage.connection import Connection
 from storage.conversations import Conversations
@@ -44,6 +46,9 @@ log = structlog.get_logger("turnkeep.store")
 
 BATCH_ROWS = 100
 """What a batch takes along at most. A mailbox that never runs dry holds that many in less than 2 ms."""
+
+BACKUP_SECONDS = 3600.0
+"""The budget of a backup that was told instead of asked."""
 
 KEPT_BYTES = 16 * 1024 * 1024
 """How much of the conversations that go on is kept in memory."""
@@ -92,6 +97,7 @@ class Store(Actor):
         self._flushed: asyncio.Event = asyncio.Event()
         self._flushed.set()
         self._health = Health()
+        self._backup: Backup | None = None
         self._commits = 0
         self._writes = 0
 
@@ -108,6 +114,8 @@ class Store(Actor):
             self._queue.append(Queued(Retain(at=self.ctx.system.steady_wall.look()), None, None))
         elif isinstance(message, ProbeDue):
             self._queue.append(Queued(Probe(at=self.ctx.wall()), None, None))
+        elif isinstance(message, BackUp):
+            self._begin_backup(message)
         else:
             raise Invalid(f"the store has no function for {type(message).__name__}")
         if len(self._queue) >= BATCH_ROWS:
@@ -120,6 +128,8 @@ class Store(Actor):
 
     async def on_stop(self, reason: DownReason) -> None:
         """Finish what is queued and close: the connection's thread must not outlive the loop."""
+        if self._backup is not None:
+            await self._backup.abandon()
         self._flush()
         await self._flushed.wait()
         await self._database.disconnect()
@@ -247,6 +257,34 @@ class Store(Actor):
             self._retain_in(self._settings.retain_every_s)
         else:
             log.warning("store.told_write_failed", request=name, error=type(error).__name__)
+
+    # Backups
+
+    def _begin_backup(self, request: BackUp) -> None:
+        if self._backup is not None:
+            raise Busy("a backup is under way already; wait for its end")
+        budget = self.ctx.budget or self.ctx.within(BACKUP_SECONDS)
+        self._backup = Backup(self._database.path, request.path)
+        self.ctx.run(self._back_up(request, self._backup, self.ctx.defer(), budget), "backup")
+
+    async def _back_up(
+        self, request: BackUp, backup: Backup, reply: Reply[BackedUp] | None, budget: Budget
+    ) -> None:
+        timer = self.ctx.system.clock.call_later(budget.remaining(), backup.give_up)
+        try:
+            done = await backup.made()
+        except TurnkeepError as error:
+            log.warning("store.backup_failed", path=request.path, error=str(error))
+            self.ctx.publish("store.backup_failed", path=request.path, error=str(error))
+            if reply is not None:
+                reply.set_exception(error)
+        else:
+            self.ctx.publish("store.backed_up", path=done.path, bytes=done.bytes)
+            if reply is not None:
+                reply.set(done)
+        finally:
+            timer.cancel()
+            self._backup = None
 
     # Retention
 

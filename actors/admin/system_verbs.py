@@ -4,10 +4,19 @@ from typing import TypeVar
 
 from actors.admin.edges import Call, Verb
 from actors.exceptions import TurnkeepError
-from actors.messages.admin import AdminRequest, Answer, Drain, DrainAsked, ShowSystem, ShutDown, ShutdownAsked
+from actors.messages.admin import (
+    AdminRequest,
+    Answer,
+    BackUpStore,
+    Drain,
+    DrainAsked,
+    ShowSystem,
+    ShutDown,
+    ShutdownAsked,
+)
 from actors.messages.relay import ListLinks
 from actors.messages.session import LiveSessions
-from actors.messages.store import StoreInfo
+from actors.messages.store import BackUp, StoreInfo
 from actors.runtime import Reply
 
 T = TypeVar("T")
@@ -41,6 +50,11 @@ async def show_system(request: ShowSystem, call: Call) -> Answer:
     }
 
 
+async def back_up(request: BackUpStore, call: Call) -> Answer:
+    """Return what the copy is."""
+    return {"backup": await call.edges.store.ask(BackUp(path=request.path), call.budget)}
+
+
 async def drain(request: Drain, call: Call) -> Answer:
     """Pass the wish on to whoever runs the daemon."""
     call.edges.daemon.tell(DrainAsked(by=call.caller.name))
@@ -60,4 +74,9 @@ async def _glance(reply: Reply[T]) -> T | None:
         return None
 
 
-SYSTEM_VERBS: dict[type[AdminRequest], Verb] = {ShowSystem: show_system, Drain: drain, ShutDown: shut_down}
+SYSTEM_VERBS: dict[type[AdminRequest], Verb] = {
+    ShowSystem: show_system,
+    BackUpStore: back_up,
+    Drain: drain,
+    ShutDown: shut_down,
+}

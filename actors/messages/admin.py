@@ -35,6 +35,8 @@ class AdminRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     scope: ClassVar[KeyScope] = KeyScope.OBSERVE
     changes: ClassVar[bool] = False
     audited: ClassVar[tuple[str, ...]] = ()
+    patience_s: ClassVar[float | None] = None
+    """How long it may take, in seconds, if that is more than others."""
 
     id: RequestId = None
 
@@ -380,6 +382,17 @@ class UnsubscribeEvents(AdminRequest, frozen=True, kw_only=True, tag="events.uns
 
 class ShowSystem(AdminRequest, frozen=True, kw_only=True, tag="system.info"):
     """What runs, since when, where, and how much of everything."""
+
+
+class BackUpStore(AdminRequest, frozen=True, kw_only=True, tag="system.backup"):
+    """Copy the database to a new file on the daemon's machine, while it goes on; answered when that is done."""
+
+    scope = KeyScope.ADMIN
+    changes = True
+    audited = ("path",)
+    patience_s = 3600.0
+
+    path: Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
 
 
 class Drain(AdminRequest, frozen=True, kw_only=True, tag="system.drain"):

@@ -28,6 +28,7 @@ from actors.messages.rows import (
     PeerRole,
     PeerRow,
     Route,
+    Row,
     SessionKind,
     SessionRow,
     TakenTurn,
@@ -435,6 +436,25 @@ class ReadEvents(Read[tuple[Event, ...]], frozen=True, kw_only=True):
 
     from_seq: int
     limit: int = 1000
+
+
+class BackUp(Request["BackedUp"], frozen=True, kw_only=True):
+    """
+    Copy the database to a new file (0600), as it is now, while writes go on.
+
+    It takes as long as the asker's budget; then, and after any failure, nothing is left of it. Refused: Invalid for a path
+    that is not absolute, Conflict for one that exists, Busy during another backup, Unavailable (``backup_failed``) if
+    the file cannot be written.
+    """
+
+    path: str
+
+
+class BackedUp(Row, frozen=True, kw_only=True):
+    """A finished backup."""
+
+    path: str
+    bytes: int
 
 
 class CheckStore(Read[None], frozen=True, kw_only=True):

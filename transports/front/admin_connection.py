@@ -143,7 +143,7 @@ class AdminConnection:
 
     async def _perform(self, request: AdminRequest) -> Answer:
         perform = Perform(request=request, caller=self._key, watcher=self._port)
-        return await self._admin.ask(perform, self._budget(self._settings.request_s))
+        return await self._admin.ask(perform, self._budget(request.patience_s or self._settings.request_s))
 
     async def _check_key(self) -> None:
         """Let a key that was revoked meanwhile do nothing more."""

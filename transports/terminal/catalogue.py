@@ -25,6 +25,9 @@ VERBS = {
     "deliveries": Entry("relays", "List deliveries, the newest first, without their texts."),
     "peers": Entry("peers", "Relay peers: add, list, rotate, revoke."),
     "keys": Entry("keys", "Keys for the API and the admin socket: add, list, revoke."),
+    "backup": Entry(
+        "system", "Copy the database to a new file while the daemon goes on; secret.key is not in it."
+    ),
     "drain": Entry("system", "Take no new turn and let the running ones end; the daemon stays up."),
     "shutdown": Entry("system", "End the daemon in order."),
 }

@@ -43,7 +43,7 @@ class AdminClient:
             socket = await connect(
                 url,
                 additional_headers={"Authorization": f"Bearer {token}"},
-                open_timeout=seconds,
+                open_timeout=min(seconds, CALL_SECONDS),
                 close_timeout=1.0,
                 max_size=MAX_ANSWER,
                 compression=None,
@@ -51,7 +51,7 @@ class AdminClient:
                 proxy=None,
             )
         except TimeoutError:
-            raise Failure(Exit.TIMED_OUT, f"{url} did not answer within {seconds:g} s") from None
+            raise Failure(Exit.TIMED_OUT, f"{url} did not answer within {min(seconds, CALL_SECONDS):g} s") from None
         except OSError as error:
             raise place.not_running(f"nothing answers at {url} ({error.strerror or error})") from None
         except InvalidStatus as error:

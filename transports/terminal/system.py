@@ -1,11 +1,17 @@
 """status, drain and shutdown: the daemon as a whole."""
 
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
 from transports.terminal.output import moment, show_facts, show_json, span
 from transports.terminal.verb import Desk, verb
 
 app = typer.Typer()
+
+BACKUP_SECONDS = 3600.0
+"""How long a backup may take, unless --timeout says something else."""
 
 
 @verb(app, "status")
@@ -33,6 +39,19 @@ async def status(desk: Desk) -> None:
             "rows": ", ".join(f"{table} {n}" for table, n in store.get("rows", {}).items()),
         }
     )
+
+
+@verb(app, "backup")
+async def backup(desk: Desk, file: Annotated[Path, typer.Argument(metavar="FILE")]) -> None:
+    """Copy the database to a new file while the daemon goes on; secret.key is not in it."""
+    async with await desk.connect(BACKUP_SECONDS) as client:
+        # The daemon stands in another directory, as a rule.
+        result = await client.call("system.backup", path=str(file.absolute()))
+    if desk.as_json:
+        show_json(result)
+        return
+    made = result["backup"]
+    print(f"{made['path']}: {made['bytes']} bytes; keep secret.key with it")
 
 
 @verb(app, "drain")

@@ -38,11 +38,12 @@ class Desk:
         """Whether the answer is for a program."""
         return self.options.as_json
 
-    async def connect(self) -> "AdminClient":
-        """Open a connection."""
+    async def connect(self, seconds: float | None = None) -> "AdminClient":
+        """Open a connection whose answers are waited for that long, unless --timeout says something else."""
         from transports.terminal.client import AdminClient
 
-        return await AdminClient.open(self.place, self.options.timeout)
+        timeout = self.options.timeout
+        return await AdminClient.open(self.place, timeout if timeout is not None else seconds)
 
     async def call(self, request_type: str, **fields: Any) -> dict[str, Any]:
         """Ask one thing on a connection of its own."""
