@@ -18,7 +18,7 @@ from typing import Any
 
 import aiosqlite.core
 
-from tests.simulation.loop import REAL_SECONDS, Process, VirtualLoop
+from tests.simulation.loop import REAL_SECONDS, Process, VirtualLoop, outside
 
 FAST, SLOW = 0.0005, 0.02
 """Seconds that a job takes at most, as a rule and now and then."""
@@ -68,6 +68,7 @@ class Threads:
         self._loop = loop
         self._rng = rng
         self._queues: list[JobQueue] = []
+        self._context = outside()
         self._here = threading.local()
         # What the thread that works now has posted to the loop.
         self._posted: list[Callable[[], None]] = []
@@ -108,7 +109,7 @@ class Threads:
     def submit(self, jobs: JobQueue, job: Any) -> None:
         """Let the job start in a moment, after those before it."""
         jobs.waiting.append(job)
-        self._loop.call_later(self._moment(), self._start, jobs)
+        self._later(self._moment(), self._start, jobs)
         if getattr(job[1], "__name__", "") == "close_and_stop":
             # Whoever hands this in may join the thread right away.
             while jobs.waiting and jobs.held is None:
@@ -119,7 +120,7 @@ class Threads:
             return
         if jobs.held is not None:
             # The thread is held up in an earlier one.
-            self._loop.call_later(self._moment(), self._start, jobs)
+            self._later(self._moment(), self._start, jobs)
             return
         job = jobs.waiting.popleft()
         jobs.quiet.clear()
@@ -131,11 +132,11 @@ class Threads:
         if not jobs.quiet.wait(REAL_SECONDS):
             raise TimeoutError("a thread has been at work for too long")
         if jobs.held is not None:
-            self._loop.call_later(jobs.held, self._resume, jobs)
+            self._later(jobs.held, self._resume, jobs)
             return
         posted, self._posted = self._posted, []
         jobs.answers.append(posted)
-        self._loop.call_later(self._moment(), self._answer, jobs)
+        self._later(self._moment(), self._answer, jobs)
 
     def _named(self, jobs: JobQueue, future: Any, function: Callable[[], Any]) -> Any:
         """Let the thread know whose job it does."""
@@ -151,6 +152,8 @@ class Threads:
         return future, named
 
     def _resume(self, jobs: JobQueue) -> None:
+        if jobs.dead:
+            return
         jobs.held = None
         jobs.quiet.clear()
         jobs.resumed.set()
@@ -160,6 +163,9 @@ class Threads:
         if jobs.answers:
             for post in jobs.answers.popleft():
                 post()
+
+    def _later(self, seconds: float, callback: Callable[[JobQueue], None], jobs: JobQueue) -> None:
+        self._loop.call_later(seconds, callback, jobs, context=self._context)
 
     def _moment(self) -> float:
         return self._rng.random() * (FAST if self._rng.random() < 0.95 else SLOW)

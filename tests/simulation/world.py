@@ -29,6 +29,7 @@ from tests.simulation import books
 from tests.simulation.daemon import Daemon, read
 from tests.simulation.far_ends import Client, Model, Platform, texts
 from tests.simulation.faults import draw
+from tests.simulation.loop import outside
 from tests.simulation.simulation import Simulation
 
 PORT = 7340
@@ -197,7 +198,7 @@ class World:
 
     def die(self) -> Any:
         """End the daemon in the middle of whatever calls this, and start it again in a moment."""
-        self._dying = asyncio.ensure_future(self._die())
+        self._dying = self.simulation.loop.create_task(self._die(), context=outside())
         # The process is at its end: nothing that comes after this line ever happens.
         raise asyncio.CancelledError
 
@@ -234,9 +235,12 @@ class World:
         return any(event == "actor.quarantined" for _, _, event, _ in self.logged)
 
     async def _settle(self) -> bool:
-        """Wait until nothing is under way any more."""
+        """Wait until nothing is under way any more, and nothing has come since."""
         end = self.simulation.loop.time() + CALM_SECONDS
-        while under_way := books.under_way(self):
+        quiet = 0
+        while quiet < 2:
+            under_way = books.under_way(self)
+            quiet = 0 if under_way else quiet + 1
             if self.simulation.loop.time() > end:
                 self.violated(f"does not come to its end: {under_way}")
                 return False
