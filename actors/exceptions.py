@@ -5,6 +5,7 @@ Every exception that crosses a module border of Turnkeep.
     * RuntimeFault: the runtime could not carry a message
         * ActorStopped: the actor is gone, or went before it handled the message
             * ActorQuarantined: it is held until it has ended or an operator releases it
+            * ActorLost: it went while it was at the message
         * MailboxFull: the ordinary lane is at its bound
         * DeadlineExceeded: the budget ended first
         * OutcomeUnknown: nobody can say whether a write was kept
@@ -48,6 +49,10 @@ class ActorQuarantined(ActorStopped):
 
     def __init__(self, path: str) -> None:
         super().__init__(path, "is quarantined: see turnkeepctl quarantine list")
+
+
+class ActorLost(ActorStopped):
+    """The actor named by ``path`` went after it had begun on the message: how far it came is not known."""
 
 
 class MailboxFull(RuntimeFault):

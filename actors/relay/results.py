@@ -1,6 +1,6 @@
 """Results that are ours: the answers to actions that no peer has answered (RLY-4, 5, 9, 10)."""
 
-from actors.exceptions import ActorStopped, MailboxFull, Refusal, StoreUnavailable
+from actors.exceptions import ActorLost, ActorStopped, MailboxFull, Refusal, StoreUnavailable
 from actors.messages.relay import Result
 
 
@@ -59,6 +59,8 @@ def of_error(error: Exception) -> Result:
     match error:
         case MailboxFull():
             return busy()
+        case ActorLost():
+            return connection_lost(ambiguous=True)
         case ActorStopped():
             return not_connected()
         case StoreUnavailable():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from actors.exceptions import ActorStopped, HandlerFailed, StartFailed, TurnkeepError
+from actors.exceptions import ActorLost, ActorStopped, HandlerFailed, StartFailed, TurnkeepError
 from actors.messages.lifecycle import DownReason, Status, StopStatus
 from actors.runtime.budget import Budget
 from actors.runtime.reply import Reply
@@ -72,7 +72,7 @@ async def terminate(cell: "Cell", envelope: "Envelope", reason: DownReason) -> N
     if cell.own is not own:
         # A kill has overtaken the order.
         return
-    _leave(cell, ActorStopped(cell.path))
+    _leave(cell, ActorLost(cell.path))
     if asked is not None:
         asked.set(StopStatus.STOPPED)
     _announce(cell, reason)
@@ -105,7 +105,7 @@ def kill(
         return
     cell.end = reason
     task = cell.take_task()
-    _leave(cell, ActorStopped(cell.path, "was killed"), by=by, why=why)
+    _leave(cell, ActorLost(cell.path, "was killed"), by=by, why=why)
     for child in cell.offspring():
         kill(child, reason, by=by, why="its parent was killed")
     if task is not None:

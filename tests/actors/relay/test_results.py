@@ -3,6 +3,7 @@
 import pytest
 
 from actors.exceptions import (
+    ActorLost,
     ActorStopped,
     DeadlineExceeded,
     HandlerFailed,
@@ -28,6 +29,10 @@ def test_what_was_under_way_is_ambiguous(error):
         "error": "relay outbound timed out",
         "ambiguous": True,
     }
+
+
+def test_what_was_lost_with_its_actor_is_ambiguous():
+    assert results.of_error(ActorLost("/x")) == results.connection_lost(ambiguous=True)
 
 
 def test_no_foreign_text_gets_into_a_result():

@@ -162,3 +162,17 @@ async def test_the_consoles_name_is_its_own(bench):
     await peer.connect()
     await peer.send({"type": "descriptor", "descriptor": descriptor()})
     assert (await peer.closed())[0] == 4400
+
+
+async def test_a_delivery_whose_link_is_lost_under_it_is_not_sent_again(bench):
+    peer = await bench.connector(answer=lambda frame: None)
+    await deliver(bench, delivery())
+    await peer.frames("outbound")
+    [link] = [info.path for info in bench.system.actors() if info.kind == "link"]
+    bench.system.kill(link)
+    await settled(bench, DeliveryState.UNKNOWN)
+    await peer.closed()
+    await peer.dial()
+    await deliver(bench, delivery(2, "another"))
+    await peer.frames("outbound", 2)
+    assert peer.contents()[1:] == ["another"]
