@@ -413,7 +413,8 @@ class Cell(pykka.Actor):
                 return
             envelope.set_exception(error)
         elif isinstance(message, Watch):
-            message.watcher.tell(self.down())
+            with contextlib.suppress(ActorStopped):
+                message.watcher.tell(self.down())
             return
         self.system.dead_letters.add(self.path, type(message).__name__, reason)
 

@@ -35,3 +35,12 @@ async def test_a_message_that_was_begun_is_lost_and_one_that_was_not_is_refused(
         with pytest.raises(ActorStopped) as refused:
             await waiting
         assert not isinstance(refused.value, ActorLost)
+
+
+async def test_an_actor_ends_although_whoever_was_to_be_told_has_ended_before_it(system, within):
+    watched, watcher = system.spawn("/a", Scribe), system.spawn("/w", Scribe)
+    # Not handled before the end.
+    watched.watch(watcher)
+    system.kill("/w")
+    system.kill("/a")
+    assert system.find("/a") is None
