@@ -8,7 +8,7 @@ from actors.exceptions import DeadlineExceeded, Refusal
 from actors.messages.lifecycle import DeadLetterReason, DownReason, Resume, Status, Stop, Suspend, Watch
 from actors.runtime import ending
 from actors.runtime.actor import DEFERRED
-from actors.runtime.internal import TaskFailed, TimerFired, TraceChanged
+from actors.runtime.internal import OwnStop, Piped, TaskFailed, TimerFired, TraceChanged
 from actors.runtime.reply import Reply, message_of
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Activation:
                     answer = await receive(entry.message)
                     if answer is not DEFERRED:
                         entry.set(answer)
-                elif type(entry) is TimerFired:
+                elif type(entry) is TimerFired or type(entry) is Piped:
                     await receive(entry.message)
                 else:
                     await receive(entry)
@@ -172,7 +172,7 @@ class Activation:
             case TaskFailed(error=error):
                 ending.crash(cell, error, DownReason.CRASHED)
                 return True
-            case Stop(reason=reason):
+            case Stop(reason=reason) | OwnStop(reason=reason):
                 await ending.terminate(cell, entry, reason)
                 return True
             case Suspend():

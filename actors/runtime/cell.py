@@ -33,6 +33,7 @@ from actors.runtime.budget import Budget
 from actors.runtime.context import Context
 from actors.runtime.envelope import Envelope
 from actors.runtime.incarnation import Incarnation
+from actors.runtime.internal import Own, Piped, TimerFired
 from actors.runtime.mailbox import Mailbox, Overflow
 from actors.runtime.ref import Address, Ref
 from actors.runtime.reply import Reply, message_of
@@ -285,9 +286,11 @@ class Cell(pykka.Actor):
         self.incarnation += 1
         self.since = self.system.clock.monotonic()
         self.end = None
-        # The ends of the last incarnation's children, and of what it watched: the next has none of them, and may give
-        # their names to its own.
-        self.mailbox.drop(Down)
+        # What the last incarnation sent itself, and the ends of its children, and of what it watched: the next has none
+        # of them, and may give their names to its own.
+        for message in self.mailbox.drop((Own, Down)):
+            if isinstance(message, Own):
+                self.bury_stale(message)
         self.system.publish("actor.restarted", self.path, {"incarnation": self.incarnation})
         self._start_actor_loop()
 
@@ -417,6 +420,11 @@ class Cell(pykka.Actor):
                 message.watcher.tell(self.down())
             return
         self.system.dead_letters.add(self.path, type(message).__name__, reason)
+
+    def bury_stale(self, message: Own) -> None:
+        """Note what an incarnation sent itself and that came after its end."""
+        told = message.message if isinstance(message, TimerFired | Piped) else message
+        self.system.dead_letters.add(self.path, type(told).__name__, DeadLetterReason.STALE)
 
     def _bury_all(self) -> None:
         quarantined = self.status is Status.QUARANTINED

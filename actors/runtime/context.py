@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from actors.messages.base import Message
-from actors.messages.lifecycle import DownReason, Status, Stop
+from actors.messages.lifecycle import DownReason, Status
 from actors.messages.quarantine import QuarantineReason
 from actors.runtime.actor import Actor
 from actors.runtime.budget import Budget
@@ -186,7 +186,7 @@ class Context:
 
     def stop(self, reason: DownReason = DownReason.NORMAL) -> None:
         """End after the message in hand."""
-        self.ref.tell(Stop(reason=reason))
+        self._own.stop(reason)
 
     # Timers
 

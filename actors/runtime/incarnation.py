@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from actors.exceptions import MailboxFull
 from actors.messages.base import Message
-from actors.messages.lifecycle import DeadLetterReason
+from actors.messages.lifecycle import DownReason
 from actors.runtime.actor import Actor
-from actors.runtime.internal import TaskFailed, TimerFired
+from actors.runtime.internal import Own, OwnStop, Piped, TaskFailed, TimerFired
 from actors.runtime.reply import Reply
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Incarnation:
                 message = on_value(done.result())
             except Exception as error:
                 message = on_error(error)
-            self._post(message)
+            self._post(Piped(message=message))
 
         reply.on_done(arrive)
 
@@ -101,6 +101,10 @@ class Incarnation:
                 self._post(TaskFailed(error=error))
 
         task.add_done_callback(ended)
+
+    def stop(self, reason: DownReason) -> None:
+        """See Context.stop."""
+        self._post(OwnStop(reason=reason))
 
     def set_timer(self, key: str, delay: float, message: Message) -> None:
         """See Context.set_timer."""
@@ -143,11 +147,11 @@ class Incarnation:
         if timer is not None and timer[1] is token:
             self._post(TimerFired(key=key, token=token, message=message))
 
-    def _post(self, message: Message) -> None:
+    def _post(self, message: Own) -> None:
         """Put what the actor sends itself before all ordinary messages; a stale one is dropped."""
         cell = self._cell
         if cell.own is not self or cell.mailbox.closed:
-            cell.system.dead_letters.add(cell.path, type(message).__name__, DeadLetterReason.STALE)
+            cell.bury_stale(message)
             return
         cell.mailbox.control.append(message)
         if not cell.mailbox.awake:

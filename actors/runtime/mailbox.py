@@ -90,12 +90,11 @@ class Mailbox:
         """Return when the entry that is served next was first seen waiting, or None."""
         return next((at for put, at in self._seen if put > self.taken), None) if self.ordinary else None
 
-    def drop(self, kind: type) -> None:
-        """Take what is of one kind out of the control lane, unseen."""
+    def drop(self, kinds: tuple[type, ...]) -> list[Envelope]:
+        """Take what is of some kinds out of the control lane, and return it."""
         # From the end, one by one: another thread may append meanwhile.
-        for place in range(len(self.control) - 1, -1, -1):
-            if isinstance(self.control[place], kind):
-                del self.control[place]
+        places = range(len(self.control) - 1, -1, -1)
+        return [self.control.pop(place) for place in places if isinstance(self.control[place], kinds)]
 
     def drain(self) -> list[Envelope]:
         """Take everything, control first."""
