@@ -60,3 +60,37 @@ def fill(path: Path) -> Path:
         while True:
             os.write(file.fileno(), bytes(512))
     return filler
+
+
+class Image:
+    """A file system on a loop device, which turns read-only when the kernel no longer trusts it."""
+
+    def __init__(self, directory: Path) -> None:
+        self._image = directory / "image"
+        self.place = directory / "place"
+
+    def __enter__(self) -> "Image":
+        self.place.mkdir()
+        with self._image.open("wb") as file:
+            file.truncate(32 * 1024 * 1024)
+        made = subprocess.run(["mkfs.ext4", "-q", str(self._image)], capture_output=True, check=False)
+        if made.returncode != 0 or not self._mount():
+            pytest.skip("it takes root, mkfs.ext4 and a loop device")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        subprocess.run(["umount", "--lazy", str(self.place)], check=True)
+
+    def _mount(self) -> bool:
+        return mount("-o", "loop,errors=remount-ro", str(self._image), str(self.place))
+
+    def break_down(self) -> None:
+        """Let the kernel find an error."""
+        command = ["findmnt", "-n", "-o", "SOURCE", str(self.place)]
+        device = Path(subprocess.check_output(command, text=True).strip()).name
+        Path(f"/sys/fs/ext4/{device}/trigger_fs_error").write_text("test\n")
+
+    def mount_again(self) -> None:
+        """Mount it anew, writable, once nobody has a file of it open."""
+        subprocess.run(["umount", str(self.place)], check=True)
+        assert self._mount()
