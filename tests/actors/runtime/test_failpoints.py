@@ -87,6 +87,7 @@ def test_the_environment_form_raises_where_it_says():
         ("turn.opn=raise", "there is no failpoint turn.opn; known are store.connect"),
         ("turn.open=raise@0", "count from 1"),
         ("turn.open=raise@x", "count from 1"),
+        ("turn.open=hang", "nothing can hang"),
     ],
 )
 def test_what_is_wrong_in_the_environment_form_is_named(text, told):

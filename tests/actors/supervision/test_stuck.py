@@ -7,8 +7,8 @@ import pytest
 from actors.exceptions import ActorStopped
 from actors.messages.events import Publish
 from actors.supervision import ChildSpec, Supervisor
-from actors.supervision.stuck import LATE_SECONDS, Busy, stuck
 from actors.supervision.settings import SupervisionSettings
+from actors.supervision.stuck import LATE_SECONDS, Busy, stuck
 from actors.supervision.sweeper import Sweeper
 from tests.actors.runtime.conftest import Do, Scribe
 from tests.actors.supervision.test_supervisor import Sink
