@@ -1,8 +1,10 @@
 """What an actor may do besides handling a message: spawn, defer, pipe, set timers, publish."""
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from actors.exceptions import ActorStopped
 from actors.messages.base import Message
 from actors.messages.lifecycle import DownReason, Status
 from actors.messages.quarantine import QuarantineReason
@@ -106,6 +108,7 @@ class Context:
 
         So children can know each other whatever the order in which they start.
         """
+        self._fence()
         return self.system.reserve_under(
             self._cell, name, factory, bound=bound, overflow=overflow, held=held
         ).ref
@@ -149,7 +152,13 @@ class Context:
         """Give a held child up: what lies in its mailbox becomes dead letters."""
         self._child(name).discard()
 
+    def _fence(self) -> None:
+        """Raise ActorStopped in a task of an incarnation that has ended: the tree is its successor's now."""
+        if self._cell.own is not self._own:
+            raise ActorStopped(self.path, "has ended: what is left of it may not act for it")
+
     def _child(self, name: str) -> "Cell":
+        self._fence()
         assert self._cell.children is not None
         return self._cell.children[name]
 
@@ -184,8 +193,14 @@ class Context:
         """Run I/O beside the handlers. It ends with this incarnation; if it raises, the incarnation crashes."""
         self._own.run_beside(work, name)
 
+    def left_behind(self, end: "asyncio.Future[None]") -> None:
+        """Hold this actor's place until ``end``: something of its last incarnation, which has ended, still runs."""
+        custody = self.system.custody
+        custody.take(self._cell, (end,), by="supervision", why="a thread of it has not ended")
+
     def stop(self, reason: DownReason = DownReason.NORMAL) -> None:
         """End after the message in hand."""
+        self._fence()
         self._own.stop(reason)
 
     # Timers

@@ -157,7 +157,16 @@ async def test_a_forced_release_starts_it_and_what_the_lost_task_says_later_is_f
     async with Tree(spec("a")) as tree:
         ref = tree.at("/a")
         said = []
-        stubborn = await tree.hang("/a", late=lambda: said.append("late"))
+        first = await tree.at("/a").ask(Do(work=lambda actor: actor), tree.within())
+
+        def speak():
+            for act in (lambda: first.ctx.spawn("x", Scribe), first.ctx.stop, lambda: first.ctx.discard("x")):
+                with pytest.raises(ActorStopped, match="what is left of it may not act for it"):
+                    act()
+            first.ctx.set_timer("late", 0.0, Note(word="late"))
+            said.append("late")
+
+        stubborn = await tree.hang("/a", late=speak)
         tree.system.kill("/a")
         await tree.pass_time(LOST_SECONDS + 0.5)
         tree.system.custody.release("/a", 0)
@@ -165,12 +174,12 @@ async def test_a_forced_release_starts_it_and_what_the_lost_task_says_later_is_f
         assert await tree.incarnation("/a") == 1 and tree.at("/a") is ref
         assert said == []
         await tree.settle()
-        handled = tree.system.info("/a").handled
         await stubborn.let_go()
         await tree.settle()
-        assert said == ["late"]
-        assert (tree.system.info("/a").handled, tree.system.info("/a").incarnation) == (handled, 1)
-        assert tree.state("/a") == "running"
+        assert said == ["late"] and tree.state("/a/x") is None
+        assert (tree.state("/a"), tree.system.info("/a").incarnation) == ("running", 1)
+        assert await words(tree, "/a") == []
+        assert tree.system.dead_letters.counts[DeadLetterReason.STALE] == 1
 
 
 async def test_a_release_of_another_incarnation_changes_nothing():
