@@ -2,16 +2,21 @@
 
 import asyncio
 
+from actors.messages.quarantine import ReadQuarantines
 from actors.messages.rows import DeliveryState, NewDelivery, Origin, Route, TurnState
 from actors.messages.store import (
     BuryMessage,
+    CheckStore,
     ClaimDeliveries,
     EndTurn,
     FindKey,
     FlushPartial,
     GetSession,
     GetTurn,
+    LastEventSeq,
     ListDeliveries,
+    ListKeys,
+    ListPeers,
     ListSessions,
     ListTurns,
     LoseAttempts,
@@ -158,3 +163,41 @@ async def test_a_long_session_makes_turns_no_dearer(store):
     for _ in range(200):
         await turn()
     assert await steps(store, TakeTurn(session_id=session_id, turn_id="last", at=1.0)) <= few * 1.2
+
+
+START = (
+    LastEventSeq(),
+    ReadEvents(from_seq=1, limit=1),
+    ReadQuarantines(),
+    LoseAttempts(at=5.0),
+    ListPeers(),
+    Unfinished(),
+    SessionsWithMail(),
+    PeersWithDeliveries(),
+    ListKeys(),
+    CheckStore(),
+)
+"""What the actors ask when they start."""
+
+
+async def test_perf_4_a_start_reads_nothing_of_dormant_sessions(store):
+    async def dormant(n):
+        accepted = await store.accept(session_key=f"k{n}", turn_id=f"T{n}")
+        taken = await store.take(accepted.session_id)
+        route = Route(platform="discord", chat_id=f"C{n}")
+        delivery = NewDelivery(delivery_id=f"d{n}", peer="p", route=route, content="x")
+        await store.end(taken, TurnState.COMMITTED, text="x", delivery=delivery)
+        await store.ask(ClaimDeliveries(peer="p", at=1.0))
+        await store.ask(SettleDelivery(delivery_id=f"d{n}", state=DeliveryState.DELIVERED, at=1.0))
+
+    for n in range(3):
+        await dormant(n)
+    few = [await steps(store, request) for request in START]
+    for n in range(3, 1000):
+        await dormant(n)
+    many = [await steps(store, request) for request in START]
+    assert [
+        type(request).__name__
+        for request, before, after in zip(START, few, many, strict=True)
+        if after > 1.2 * before
+    ] == []
