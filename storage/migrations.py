@@ -1,5 +1,6 @@
 """From one schema version to the next: forward only, each step one transaction, after a backup of the file."""
 
+import contextlib
 import os
 import sqlite3
 from collections.abc import Callable, Mapping
@@ -50,17 +51,28 @@ def migrate(
 
 
 def back_up(connection: sqlite3.Connection, path: Path, version: int) -> Path:
-    """Copy the database to ``<name>.v<version>.bak``; return the copy's path. A former copy gives way."""
+    """
+    Copy the database to ``<name>.v<version>.bak``; return the copy's path. A former copy gives way, once this one is whole.
+
+    Raises sqlite3.Error or OSError with nothing left behind.
+    """
     backup = path.with_name(f"{path.name}.v{version}.bak")
     partial = backup.with_name(f"{backup.name}.new")
     partial.unlink(missing_ok=True)
     os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    copy = sqlite3.connect(partial)
     try:
-        connection.backup(copy)
+        with contextlib.closing(sqlite3.connect(partial)) as copy:
+            connection.backup(copy)
+        partial.replace(backup)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    # The steps that follow are durable, and the way back must be so before them.
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
     finally:
-        copy.close()
-    partial.replace(backup)
+        os.close(directory)
     return backup
 
 
