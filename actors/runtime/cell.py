@@ -8,6 +8,7 @@ cancelling that one task is the kill.
 import asyncio
 import contextlib
 import threading
+import weakref
 from collections.abc import Callable
 from contextvars import Context as Variables
 from typing import TYPE_CHECKING, Any
@@ -87,7 +88,9 @@ class Cell(pykka.Actor):
         self.path = path
         self.parent = parent
         self.mailbox = Mailbox(bound, overflow)
-        self.ref = Ref(self)
+        # Of a ref that somebody has. Its ref holds the actor, not the other way round: an actor that has ended goes at
+        # once, instead of waiting, with thousands of others, for a full collection that would hold the loop (REL-5).
+        self._ref: weakref.ReferenceType[Ref] | None = None
         self.since = system.clock.monotonic()
         self._factory = factory
         self._held = held
@@ -99,6 +102,15 @@ class Cell(pykka.Actor):
     def name(self) -> str:
         """The last part of its path."""
         return self.path.rsplit("/", 1)[-1]
+
+    @property
+    def ref(self) -> Ref:
+        """What it is addressed by: the same one for everybody who has it at a time."""
+        ref = self._ref() if self._ref is not None else None
+        if ref is None:
+            ref = Ref(self)
+            self._ref = weakref.ref(ref)
+        return ref
 
     @property
     def behaviour(self) -> Actor:

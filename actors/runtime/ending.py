@@ -64,8 +64,9 @@ async def terminate(cell: "Cell", envelope: "Envelope", reason: DownReason) -> N
     asked = envelope if isinstance(envelope, Reply) else None
     budget = asked.budget if asked is not None else Budget.of(cell.system.clock, cell.system.stop_seconds)
     try:
-        await _stop_children(cell, own.behaviour.stops_in_order, budget)
-        await own.behaviour.on_stop(reason)
+        behaviour = own.behaviour
+        await _stop_children(cell, behaviour.stops_in_order, budget)
+        await behaviour.on_stop(reason)
     except Exception as error:
         cell.last_error = type(error).__name__
         log.error("actor.stop_failed", path=cell.path, error=cell.last_error)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PRUNE_SLACK = 64
+PRUNE_SLACK = 8
 
 
 class Incarnation:
@@ -140,6 +140,8 @@ class Incarnation:
         tasks = [task for task in self._tasks or () if not task.done()]
         for task in tasks:
             task.cancel()
+        # It knows this through its context: a cycle that would wait for the collector.
+        del self.behaviour
         return tasks
 
     def _fire(self, key: str, token: object, message: Message) -> None:
