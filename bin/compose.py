@@ -64,8 +64,8 @@ class Composition:
 
     def quarantine(self) -> Actor:
         """The open quarantines; it starts before anything that may be in one."""
-        settings = self._config.supervision
-        return Quarantine(store=self._at("/store"), boot_id=self._facts.boot_id, settings=settings)
+        store, boot_id = self._at("/store"), self._facts.boot_id
+        return Quarantine(store=store, boot_id=boot_id, settings=self._config.supervision)
 
     def events(self) -> Actor:
         """The event bus; what was published before it starts waits for it."""
@@ -115,26 +115,21 @@ class Composition:
 
     def front(self) -> Actor:
         """The HTTP and WebSocket server."""
+        system, config, store = self._system, self._config, self._at("/store")
+        relays, sessions = self._at("/relays"), self._at("/sessions")
+        admin, events = self._at("/admin"), self._at("/events")
         edges = Edges(
-            system=self._system,
-            store=self._at("/store"),
-            sessions=self._at("/sessions"),
+            system=system,
+            store=store,
+            sessions=sessions,
             lanes=self._lane_refs,
             relay_endpoint=RelayEndpoint(
-                system=self._system,
-                store=self._at("/store"),
-                relays=self._at("/relays"),
-                sessions=self._at("/sessions"),
-                settings=self._config.relay,
+                system=system, store=store, relays=relays, sessions=sessions, settings=config.relay
             ),
             admin_endpoint=AdminSocket(
-                system=self._system,
-                admin=self._at("/admin"),
-                store=self._at("/store"),
-                events=self._at("/events"),
-                settings=self._config.admin_socket,
+                system=system, admin=admin, store=store, events=events, settings=config.admin_socket
             ),
-            settings=self._config.server,
+            settings=config.server,
             admission=self._admission,
         )
         return Front(edges, self._listener)
