@@ -327,6 +327,34 @@ async def test_adm_5_changes_are_audited_and_hold_no_secret(daemon):
     assert added["secret"] not in everything and key["secret"] not in everything
 
 
+async def test_adm_5_what_is_done_to_actors_is_audited(daemon):
+    async def actors(*words):
+        return await ctl("actors", *words, *here(daemon))
+
+    assert (await actors("suspend", "/lanes/fake")).code == 0
+    shown = json.loads((await actors("get", "/lanes/fake", "--json")).out)["actor"]
+    assert shown["state"] == "suspended" and abs(shown["since"] + shown["age"] - time.time()) < 10
+    assert (await actors("resume", "/lanes/fake")).code == 0
+    assert (await actors("restart", "/lanes/fake")).out == "/lanes/fake runs again, incarnation 1\n"
+    assert (await actors("stop", "/nobody")).code == 4
+    refused = await actors("restart", "/admin")
+    assert refused.code == 5 and "carries this request out" in refused.err
+    assert (await actors("list", "--sort", "size")).code == 2
+    trace = await actors("trace", "/store", "--count", "1", "--contents")
+    assert trace.code == 0 and "\x1b" not in trace.out
+    assert trace.out.splitlines()[-1].startswith("1 messages; the trace ended by its ")
+    ran = await ctl("events", "--kind", "admin.", "--json", *here(daemon))
+    events = [json.loads(line) for line in ran.out.splitlines()]
+    assert [(event["event"], event["data"]["path"], event["data"]["result"]) for event in events] == [
+        ("admin.actors.suspend", "/lanes/fake", "ok"),
+        ("admin.actors.resume", "/lanes/fake", "ok"),
+        ("admin.actors.restart", "/lanes/fake", "ok"),
+        ("admin.actors.stop", "/nobody", "not_found"),
+        ("admin.actors.restart", "/admin", "conflict"),
+        ("admin.actors.trace", "/store", "ok"),
+    ]
+
+
 # ADM-6
 
 
