@@ -10,6 +10,7 @@ from actors.runtime.port import Port
 from actors.runtime.ref import Address, Ref
 from actors.runtime.reply import Reply
 from actors.runtime.system import System
+from actors.runtime.threaded import Threaded
 from actors.runtime.trace import Traced, Tracer
 from actors.runtime.watchdog import Watchdog
 
@@ -27,6 +28,7 @@ __all__ = [
     "Reply",
     "System",
     "SystemClock",
+    "Threaded",
     "Traced",
     "Tracer",
     "Watchdog",

@@ -33,6 +33,7 @@ from actors.runtime.actor import Actor
 from actors.runtime.budget import Budget
 from actors.runtime.context import Context
 from actors.runtime.envelope import Envelope
+from actors.runtime.inbox import ForeignFuture
 from actors.runtime.incarnation import Incarnation
 from actors.runtime.internal import Own, Piped, TimerFired
 from actors.runtime.mailbox import Mailbox, Overflow
@@ -130,7 +131,7 @@ class Cell(pykka.Actor):
 
     @staticmethod
     def _create_future() -> pykka.Future[Any]:
-        return pykka.ThreadingFuture()
+        return ForeignFuture()
 
     def _start_actor_loop(self) -> None:
         if self._must_wait():
@@ -206,7 +207,7 @@ class Cell(pykka.Actor):
         if self.tracing is not None:
             self.tracing.put(entry)
         self._wake()
-        return True
+        return not self.mailbox.closed
 
     async def wait_for_room(self, budget: Budget) -> None:
         """Return when the ordinary lane has room. Raises ActorStopped or DeadlineExceeded."""
@@ -236,14 +237,18 @@ class Cell(pykka.Actor):
     def _wake(self) -> None:
         # While it is traced each put has to come here, to be noted.
         self.mailbox.awake = self.tracing is None
-        if self.system.on_loop_thread():
-            self._activate()
-            return
-        try:
-            self.system.loop.call_soon_threadsafe(self._activate)
-        except RuntimeError:
-            # The loop is closed: nobody will ever drain this mailbox but us.
+        loop = self.system.loop
+        if loop.is_closed():
+            # Nobody will ever drain this mailbox but us.
             self.shut()
+        elif self.system.on_loop_thread():
+            self._activate()
+        else:
+            try:
+                loop.call_soon_threadsafe(self._activate)
+            except RuntimeError:
+                # It was closed between.
+                self.shut()
 
     def _activate(self) -> None:
         if self._task is not None:

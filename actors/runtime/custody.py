@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("turnkeep.runtime")
 
-Task = asyncio.Task[None]
+Task = asyncio.Future[None]
+"""A task, or what stands for a thread: anything that ends some time."""
 
 
 class Lost:

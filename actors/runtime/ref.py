@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pykka
 
-from actors.exceptions import ActorStopped, MailboxFull
+from actors.exceptions import ActorStopped, BlockingCall, MailboxFull
 from actors.messages.base import ControlRequest, Lane, Message, Request
-from actors.messages.lifecycle import Watch
+from actors.messages.lifecycle import Stop, StopStatus, Watch
 from actors.runtime.budget import Budget
 from actors.runtime.inbox import Inbox
 from actors.runtime.reply import Reply
@@ -76,6 +76,23 @@ class Ref(pykka.ActorRef[Any]):
     def actor_stopped(self) -> threading.Event:  # type: ignore[override]  # an attribute in the base
         """Set once it has ended for good."""
         return self._cell.actor_stopped
+
+    def stop(self, *, block: bool = True, timeout: float | None = None) -> Any:
+        """
+        Stop as pykka's refs do, from another thread, for at most ``timeout`` seconds: True unless it had ended before.
+
+        Raises BlockingCall on the loop's own thread; there await System.stop.
+        """
+        system = self._cell.system
+        if block and system.on_loop_thread():
+            raise BlockingCall(f"stop() of {self!r} on the event loop's thread; await System.stop")
+        budget = Budget.of(system.clock, timeout if timeout is not None else system.stop_seconds)
+        reply = self.ask(Stop(), budget)
+        return reply.get() is StopStatus.STOPPED if block else reply
+
+    def proxy(self) -> Any:
+        """Refuse."""
+        raise NotImplementedError(f"{self.path} has no proxy; send it messages")
 
     def is_alive(self) -> bool:
         """Say whether it has not ended for good."""

@@ -82,12 +82,17 @@ class Reply(pykka.Future[T]):
             None, error if error is not None else RuntimeError("failed without an exception")
         )
 
-    def on_done(self, callback: "Callable[[Reply[T]], None]") -> None:
-        """Call back on the loop when it is resolved; at once if it is already."""
+    def on_done(self, callback: "Callable[[Reply[T]], None]", *, expiring: bool = True) -> None:
+        """
+        Call back on the loop when it is resolved; at once if it is already.
+
+        Without ``expiring`` its deadline does not resolve it, and any thread may call this before it is posted.
+        """
         if self._done:
             callback(self)
             return
-        self._arm()
+        if expiring:
+            self._arm()
         self._callbacks += (callback,)
 
     def expire(self) -> None:
@@ -142,6 +147,14 @@ class Reply(pykka.Future[T]):
         return self.result()
 
     __iter__ = __await__
+
+    # What pykka builds on hooks of get(), which nobody could await
+
+    def set_get_hook(self, *_: Any) -> Any:
+        """Refuse; so do filter, join, map and reduce."""
+        raise NotImplementedError(f"{self!r} has no hooks; await it and work with its value")
+
+    filter = join = map = reduce = set_get_hook  # type: ignore[assignment]  # they refuse whatever they get
 
     # Private methods
 
