@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.simulation.loop import VirtualClock, VirtualLoop, outside
 from tests.simulation.network import Network
+from tests.simulation.order import ordered
 from tests.simulation.threads import Threads
 
 
@@ -29,7 +30,7 @@ class Simulation:
         """Run ``main`` to its end, and then end what it has left. Only once."""
         self.network.installed()
         try:
-            with self.threads.installed():
+            with self.threads.installed(), ordered():
                 try:
                     return self.loop.run_until_complete(self.loop.create_task(main(), context=outside()))
                 finally:

@@ -8,6 +8,8 @@ faults, the moods of the far ends, the order of tasks, and how long each piece o
 
 import asyncio
 import contextlib
+import gc
+import hashlib
 import logging
 import os
 import shutil
@@ -57,11 +59,12 @@ class World:
         self.logged: list[tuple[float, str, str, dict[str, Any]]] = []
         self.violations: list[str] = []
         self.exit_codes: list[int] = []
+        self.digest = ""
         self.chats = [f"r{n}" for n in range(self.random.randint(1, 4))]
         self.settings: dict[str, Any] = {
             "data_dir": str(self.data),
-            # An address of this process alone, so that runs in parallel may listen on the same port.
-            "server.host": f"127.{1 + os.getpid() // 250 % 250}.{1 + os.getpid() % 250}.1",
+            # An address of this process alone, so that runs in parallel may listen on the same port; always as long.
+            "server.host": f"127.{100 + os.getpid() // 150 % 150}.{100 + os.getpid() % 150}.1",
             "server.port": PORT,
             "supervision.sweep_s": 1.0,
             "session.idle_s": self.random.choice([0.2, 5.0, 60.0]),
@@ -99,7 +102,7 @@ class World:
     def run(self) -> None:
         """Run to the end and read the books."""
         self.simulation.loop.set_exception_handler(self._unhandled)
-        with _logging_to(self), _replies(self):
+        with _logging_to(self), _replies(self), _collected():
             self.simulation.run(self._main)
 
     def trace(self, *what: Any) -> None:
@@ -132,6 +135,7 @@ class World:
             self.platform.cut()
             await asyncio.sleep(1)
             books.check(self)
+            self.digest = self._digest()
 
     async def _chat(self, chat: str, seconds: float) -> None:
         source = texts(chat)
@@ -256,6 +260,14 @@ class World:
         """Read the database from outside."""
         return read(self.data, sql)
 
+    def _digest(self) -> str:
+        """Return what tells this run from any other: all that was seen, all that was stored, every step, every moment."""
+        tables = ("inbox", "seen", "turns", "history", "deliveries", "sessions", "bindings", "events")
+        rows = [tuple(row) for table in tables for row in self.read(f"SELECT * FROM {table} ORDER BY 1, 2")]
+        loop = self.simulation.loop
+        text = repr((self.events, rows, loop.steps, loop.time())).replace(str(self.directory), "")
+        return hashlib.sha256(text.encode()).hexdigest()
+
     def log(self, level: str, event: str, fields: dict[str, Any]) -> None:
         """Take a line that the daemon has logged."""
         self.logged.append((self.simulation.loop.time() - 1000.0, level, event, fields))
@@ -268,6 +280,17 @@ class World:
 async def _hear(reply: Any) -> None:
     with contextlib.suppress(TurnkeepError, RuntimeFault):
         await reply
+
+
+@contextlib.contextmanager
+def _collected() -> Iterator[None]:
+    """Let nothing be collected in a run: finalizers would run whenever the memory of the process wants it."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 @contextlib.contextmanager
