@@ -42,6 +42,8 @@ class HttpConnection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
         self._forget_timer()
+        # uvicorn leaves this one set after a reset, and the connection would be kept for as long.
+        self._unset_keepalive_if_required()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:

@@ -525,3 +525,20 @@ async def test_a_page_of_another_origin_may_send_what_client_libraries_send(
         _, shown, _ = await post(client, box, {}, Origin="http://app")
         exposed = {name.strip().lower() for name in shown["Access-Control-Expose-Headers"].split(",")}
         assert exposed == {"x-session-id", "x-hermes-session-id", "retry-after", "x-should-retry"}
+
+
+async def test_a_reset_connection_is_not_kept_for_the_time_of_its_keep_alive(tmp_path: Path) -> None:
+    def waiting() -> int:
+        timers = asyncio.get_running_loop()._scheduled  # type: ignore[attr-defined]
+        return sum("keep_alive" in repr(timer) and not timer.cancelled() for timer in timers)
+
+    async with FrontBox(tmp_path) as box:
+        one = await box.connect()
+        one.writer.write(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n")
+        await one.reader.readuntil(b"}")
+        assert waiting() == 1
+        one.writer.get_extra_info("socket").setsockopt(
+            socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+        )
+        one.writer.transport.abort()
+        await until(lambda: not waiting())
