@@ -5,6 +5,7 @@ import contextlib
 import json
 import math
 import socket
+import struct
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
