@@ -1,7 +1,7 @@
 """Sets whose order is that of their objects' addresses, made sets in the order of their entries: else no run repeats."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, MutableSet
 from importlib import import_module
 from typing import Any
 
@@ -16,24 +16,28 @@ MODULES = (
 """Where tasks, connections, replies or actors are kept in sets that somebody goes through."""
 
 
-class Ordered(dict[Any, None]):
-    """What is used of a set, in the order of adding."""
+class Ordered(MutableSet[Any]):
+    """A set that is gone through, and popped from, in the order of adding."""
 
-    def add(self, entry: Any) -> None:
+    def __init__(self, entries: Iterable[Any] = ()) -> None:
+        self._entries = dict.fromkeys(entries)
+
+    def __contains__(self, entry: Any) -> bool:
+        return entry in self._entries
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, value: Any) -> None:
         """Put in."""
-        self[entry] = None
+        self._entries[value] = None
 
-    def discard(self, entry: Any) -> None:
+    def discard(self, value: Any) -> None:
         """Take out, if it is there."""
-        self.pop(entry, None)
-
-    def pop(self, *entry: Any) -> Any:
-        """Take out the first one, as a set does with any; or, as a dictionary does, the one that is named."""
-        if entry:
-            return super().pop(*entry)
-        first = next(iter(self))
-        del self[first]
-        return first
+        self._entries.pop(value, None)
 
 
 @contextlib.contextmanager
