@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from actors.messages.quarantine import QuarantineReason
+from actors.messages.quarantine import ListQuarantines, QuarantineReason
 from tests.harness import until
 from transports.terminal import quarantine
 from transports.terminal.exits import Exit, Failure
@@ -12,11 +12,20 @@ from transports.terminal.exits import Exit, Failure
 
 @pytest.fixture
 async def held(harness):
-    """A lane past its restart intensity."""
+    """A lane past its restart intensity. What is logged of it stands between what verbs print."""
     harness.system.kill("/lanes/fake")
     harness.system.custody.quarantine(
         "/lanes/fake", QuarantineReason.INTENSITY, by="/lanes", why="6 restarts"
     )
+
+    async def stored():
+        return [
+            row
+            for row in await harness.ask("/quarantine", ListQuarantines())
+            if row.version and row.case.proved
+        ]
+
+    await until(stored)
     return harness
 
 
@@ -48,11 +57,11 @@ async def test_what_is_held_is_shown_with_its_evidence_and_released(held, desk, 
     assert line[:6] == ["/lanes/fake", "actor", "0", "quarantined", "restart_intensity", "yes"]
     await quarantine.show(desk, row["quarantine_id"])
     facts = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if "  " in line)
-    assert facts["why"] == "6 restarts" and facts["id"] == row["quarantine_id"]
+    assert facts["why"].endswith("6 restarts") and facts["id"] == row["quarantine_id"]
     await quarantine.reconcile(desk, "/lanes/fake")
-    assert capsys.readouterr().out == "/lanes/fake  quarantined, 0 tries, last answer none\n"
+    assert "/lanes/fake  quarantined, 0 tries, last answer none\n" in capsys.readouterr().out
     await quarantine.release(desk, "/lanes/fake", force=False)
-    assert capsys.readouterr().out == "/lanes/fake is released\n"
+    assert "/lanes/fake is released\n" in capsys.readouterr().out
     await held.at("/lanes/fake").started(held.within())
 
     async def lifted():
