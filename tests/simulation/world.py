@@ -41,6 +41,9 @@ PEER = "bot"
 CALM_SECONDS = 1800.0
 """How long everything may take to come to its end once nothing fails any more."""
 
+LIVE_RETRY_SECONDS = 20.0
+"""A message that nobody sends again may still be on its way into the store for so long."""
+
 MEMORY = Path("/dev/shm")
 """Here a commit costs no disk: what reaches the kernel survives the kills of this simulation."""
 
@@ -70,7 +73,7 @@ class World:
             "session.idle_s": self.random.choice([0.2, 5.0, 60.0]),
             "session.on_restart": self.random.choice(["report", "retry"]),
             "turn.budget_s": self.random.choice([30.0, 120.0]),
-            "relay.live_retry_s": 30.0,
+            "relay.live_retry_s": LIVE_RETRY_SECONDS,
             "server.keepalive_s": self.random.choice([1.0, 15.0]),
             "lane": [
                 {
@@ -240,14 +243,14 @@ class World:
 
     async def _settle(self) -> bool:
         """Wait until nothing is under way any more, and nothing has come since."""
-        end = self.simulation.loop.time() + CALM_SECONDS
-        quiet = 0
-        while quiet < 2:
-            under_way = books.under_way(self)
-            quiet = 0 if under_way else quiet + 1
-            if self.simulation.loop.time() > end:
-                self.violated(f"does not come to its end: {under_way}")
-                return False
+        now = self.simulation.loop.time
+        end, quiet_since = now() + CALM_SECONDS, now()
+        while now() < quiet_since + LIVE_RETRY_SECONDS + 5:
+            if under_way := books.under_way(self):
+                quiet_since = now()
+                if quiet_since > end:
+                    self.violated(f"does not come to its end: {under_way}")
+                    return False
             await asyncio.sleep(2)
         return True
 
