@@ -18,8 +18,8 @@ from tests.simulation.world import simulate
 
 ROOT = Path(__file__).parents[2]
 ONE = os.environ.get("SIMULATION_SEED")
-QUICK = [int(ONE)] if ONE else range(60)
-MANY = range(60, 1060)
+QUICK = [int(ONE)] if ONE else range(40)
+MANY = range(40, 1040)
 
 
 def explain(seed, violations):
@@ -47,7 +47,7 @@ def test_messages_survive_a_thousand_of_other_runs():
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("seed", [3, 11, 24])
+@pytest.mark.parametrize("seed", [11, 175])
 def test_a_seed_is_the_same_run_each_time_and_in_each_process(seed):
     digests = {simulate(seed).digest for _ in range(2)}
     for hashing in ("1", "2"):
