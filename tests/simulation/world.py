@@ -7,6 +7,7 @@ faults, the moods of the far ends, the order of tasks, and how long each piece o
 """
 
 import asyncio
+import atexit
 import contextlib
 import gc
 import hashlib
@@ -333,6 +334,7 @@ def _replies(world: World) -> Iterator[None]:
 def _prepared() -> tuple[Path, str]:
     """Return a data directory with a peer in it, and the peer's secret: a first run costs what a copy does not."""
     root = Path(tempfile.mkdtemp(prefix="turnkeep-simulation-", dir=MEMORY if MEMORY.is_dir() else None))
+    atexit.register(shutil.rmtree, root, ignore_errors=True)
     simulation = Simulation(0)
     arguments = {"data_dir": str(root / "data"), "server.host": "127.0.0.1", "server.port": PORT}
 
