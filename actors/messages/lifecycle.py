@@ -72,6 +72,12 @@ class Watch(ControlMessage, frozen=True, kw_only=True):
     watcher: Any
 
 
+class Unwatch(ControlMessage, frozen=True, kw_only=True):
+    """Send it none. One that is under way already still arrives."""
+
+    watcher: Any
+
+
 class Down(ControlMessage, frozen=True, kw_only=True):
     """An actor ended. Sent to its parent and its watchers."""
 
@@ -100,6 +106,10 @@ class ActorInfo(Message, frozen=True, kw_only=True):
     age: float
     since: float
     """When this incarnation began, or its place was made, in Unix seconds."""
+
+
+class Inspect(ControlRequest[ActorInfo], frozen=True, kw_only=True):
+    """Answer with the row of ``ps``. That shows that it serves control messages, be its ordinary lane held or not."""
 
 
 class DeadLetterReason(enum.StrEnum):

@@ -5,7 +5,17 @@ from contextvars import Context as Variables
 from typing import TYPE_CHECKING, Any
 
 from actors.exceptions import DeadlineExceeded, Refusal
-from actors.messages.lifecycle import DeadLetterReason, DownReason, Resume, Status, Stop, Suspend, Watch
+from actors.messages.lifecycle import (
+    DeadLetterReason,
+    DownReason,
+    Inspect,
+    Resume,
+    Status,
+    Stop,
+    Suspend,
+    Unwatch,
+    Watch,
+)
 from actors.runtime import ending
 from actors.runtime.actor import DEFERRED
 from actors.runtime.internal import OwnStop, Piped, TaskFailed, TimerFired, TraceChanged
@@ -183,6 +193,11 @@ class Activation:
                 cell.enter(Status.RUNNING)
             case Watch(watcher=watcher):
                 cell.watchers += (watcher,)
+            case Unwatch(watcher=watcher):
+                cell.watchers = tuple(other for other in cell.watchers if other is not watcher)
+            case Inspect() if reply is not None:
+                reply.set(cell.info(cell.system.clock.monotonic()))
+                return True
             case _:
                 return False
         if reply is not None:

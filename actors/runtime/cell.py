@@ -61,7 +61,7 @@ class Cell(pykka.Actor):
     # When the handler in hand began, for the sweeper; None between activations.
     busy_since: float | None = None
     watchers: "tuple[Address, ...]" = ()
-    room_waiters: "tuple[asyncio.Future[None], ...]" = ()
+    room_waiters: "tuple[asyncio.Event, ...]" = ()
     end: DownReason | None = None
     # Whether it is to start as soon as its place is free.
     wanted = False
@@ -210,27 +210,37 @@ class Cell(pykka.Actor):
         return not self.mailbox.closed
 
     async def wait_for_room(self, budget: Budget) -> None:
-        """Return when the ordinary lane has room. Raises ActorStopped or DeadlineExceeded."""
-        while self.mailbox.full():
-            if self.mailbox.closed:
-                raise self.gone()
-            room = self.system.loop.create_future()
-            self.room_waiters += (room,)
-            self.mailbox.waited_for = True
-            timer = self.system.clock.call_later(budget.remaining(), _finish, room)
-            try:
-                await room
-            finally:
-                timer.cancel()
-            if budget.expired():
-                raise DeadlineExceeded(f"room in the mailbox of {self.path}")
+        """
+        Return when the ordinary lane has room, in the order of asking. Raises ActorStopped or DeadlineExceeded.
+
+        The caller puts its message in before it awaits anything else: the room is told to the next one right after.
+        """
+        mailbox = self.mailbox
+        if not mailbox.full() and not self.room_waiters:
+            return
+        turn = asyncio.Event()
+        self.room_waiters += (turn,)
+        timer = self.system.clock.call_later(budget.remaining(), turn.set)
+        try:
+            while mailbox.full() or self.room_waiters[0] is not turn:
+                if mailbox.closed:
+                    raise self.gone()
+                if budget.expired():
+                    raise DeadlineExceeded(f"room in the mailbox of {self.path}")
+                mailbox.waited_for = True
+                await turn.wait()
+                turn.clear()
+        finally:
+            timer.cancel()
+            self.room_waiters = tuple(waiter for waiter in self.room_waiters if waiter is not turn)
+            # Whoever gives up may have been told of the room already.
+            self.announce_room()
 
     def announce_room(self) -> None:
-        """Let those who wait for room look again."""
-        self.mailbox.waited_for = False
-        waiters, self.room_waiters = self.room_waiters, ()
-        for waiter in waiters:
-            _finish(waiter)
+        """Let the one who has waited longest for room look again."""
+        self.mailbox.waited_for = bool(self.room_waiters)
+        if self.room_waiters:
+            self.room_waiters[0].set()
 
     # Activation
 
@@ -476,8 +486,3 @@ class Cell(pykka.Actor):
             age=now - self.since,
             since=self.system.clock.wall() - (now - self.since),
         )
-
-
-def _finish(waiter: "asyncio.Future[None]") -> None:
-    if not waiter.done():
-        waiter.set_result(None)

@@ -1,5 +1,6 @@
 """How an actor is addressed: pykka's ref, with asks that are awaited under a budget."""
 
+import contextlib
 import threading
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -7,7 +8,7 @@ import pykka
 
 from actors.exceptions import ActorStopped, BlockingCall, MailboxFull
 from actors.messages.base import ControlRequest, Lane, Message, Request
-from actors.messages.lifecycle import Stop, StopStatus, Watch
+from actors.messages.lifecycle import Stop, StopStatus, Unwatch, Watch
 from actors.runtime.budget import Budget
 from actors.runtime.inbox import Inbox
 from actors.runtime.reply import Reply
@@ -156,3 +157,8 @@ class Ref(pykka.ActorRef[Any]):
             self.tell(Watch(watcher=watcher))
         except ActorStopped:
             watcher.tell(self._cell.down())
+
+    def unwatch(self, watcher: Address) -> None:
+        """Take that back; a Down that is under way already still arrives."""
+        with contextlib.suppress(ActorStopped):
+            self.tell(Unwatch(watcher=watcher))
