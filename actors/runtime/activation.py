@@ -123,10 +123,12 @@ class Activation:
                     await receive(entry)
             except BaseException as error:
                 self._failed(entry, error)
+                if cell.own is not own:
+                    return True
             else:
+                if cell.own is not own:
+                    return True
                 cell.handled += 1
-            if cell.own is not own:
-                return True
             if not left & CLOCK_MASK and monotonic() > ends:
                 break
         own.current = None

@@ -137,7 +137,13 @@ class Cell(pykka.Actor):
         if self._must_wait():
             return
         assert self.status in (Status.CREATED, Status.DOWN)
-        own = self.own = Incarnation(self, self._factory())
+        try:
+            behaviour = self._factory()
+        except Exception as error:
+            # It is this child that does not start: its supervisor, which makes it, decides about that.
+            ending.crash(self, error, DownReason.START_FAILED)
+            return
+        own = self.own = Incarnation(self, behaviour)
         self._kind = own.behaviour.kind
         own.behaviour.ctx = Context(self, own)
         if own.starts():
