@@ -265,30 +265,6 @@ async def test_one_that_fails_to_start_with_its_group_begins_the_next_round(syst
     await diary.until(system, [*first, "-a", "+a", "+b", "+c"])
 
 
-async def test_a_child_that_fails_while_its_supervisor_stops_is_gone_and_not_restarted(system, within):
-    starts = []
-
-    class Fragile(Scribe):
-        async def on_start(self):
-            starts.append(self.ctx.path)
-
-        async def on_stop(self, reason):
-            raise OSError
-
-    class Slow(Scribe):
-        async def on_stop(self, reason):
-            with pytest.raises(HandlerFailed):
-                await fragile.ask(Do(work=fail), within(5))
-
-    root = await start(
-        system, within, ChildSpec(name="fragile", factory=Fragile), ChildSpec(name="slow", factory=Slow)
-    )
-    fragile = system.find("/fragile")
-    assert await system.stop(root, within(5)) is StopStatus.STOPPED
-    assert starts == ["/fragile"]
-    assert system.actors() == []
-
-
 async def test_a_supervisor_that_stops_in_the_middle_of_a_round_leaves_nobody_behind(system, within):
     diary = Diary()
     gate = asyncio.Event()
