@@ -18,8 +18,10 @@ from actors.messages.lifecycle import (
 )
 from actors.runtime import ending
 from actors.runtime.actor import DEFERRED
+from actors.runtime.burial import bury
 from actors.runtime.internal import OwnStop, Piped, TaskFailed, TimerFired, TraceChanged
 from actors.runtime.reply import Reply, message_of
+from actors.runtime.room import announce_room
 
 if TYPE_CHECKING:
     from actors.runtime.cell import Cell
@@ -103,7 +105,7 @@ class Activation:
                 entry = take()
                 mailbox.taken += 1
                 if mailbox.waited_for:
-                    cell.announce_room()
+                    announce_room(cell)
             else:
                 own.current = cell.busy_since = None
                 await self._idle()
@@ -208,4 +210,4 @@ class Activation:
 
     def _bury_expired(self, reply: "Reply[Any]") -> None:
         name = type(reply.message).__name__
-        self._cell.bury(reply, DeadLetterReason.EXPIRED, DeadlineExceeded(name))
+        bury(self._cell, reply, DeadLetterReason.EXPIRED, DeadlineExceeded(name))

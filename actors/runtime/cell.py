@@ -6,7 +6,6 @@ cancelling that one task is the kill.
 """
 
 import asyncio
-import contextlib
 import threading
 import weakref
 from collections.abc import Callable
@@ -15,30 +14,29 @@ from typing import TYPE_CHECKING, Any
 
 import pykka
 
-from actors.exceptions import ActorQuarantined, ActorStopped, DeadlineExceeded, MailboxFull, StartFailed
+from actors.exceptions import ActorQuarantined, ActorStopped, StartFailed
 from actors.messages.base import Lane, Message
 from actors.messages.lifecycle import (
     ActorInfo,
-    DeadLetterReason,
     Down,
     DownReason,
     Status,
     Stop,
-    StopStatus,
-    Watch,
 )
 from actors.runtime import ending
 from actors.runtime.activation import Activation
 from actors.runtime.actor import Actor
 from actors.runtime.budget import Budget
+from actors.runtime.burial import bury_all, bury_stale
 from actors.runtime.context import Context
 from actors.runtime.envelope import Envelope
 from actors.runtime.inbox import ForeignFuture
 from actors.runtime.incarnation import Incarnation
-from actors.runtime.internal import Own, Piped, TimerFired
+from actors.runtime.internal import Own
 from actors.runtime.mailbox import Mailbox, Overflow
 from actors.runtime.ref import Address, Ref
 from actors.runtime.reply import Reply, message_of
+from actors.runtime.room import announce_room, make_room
 
 if TYPE_CHECKING:
     from actors.runtime.system import System
@@ -189,64 +187,20 @@ class Cell(pykka.Actor):
         None if the actor has ended: the message is answered and dead by then.
         """
         mailbox, message = self.mailbox, message_of(envelope)
-        if message.mailbox_lane is Lane.ORDINARY and mailbox.full() and not self.make_room(message):
+        if message.mailbox_lane is Lane.ORDINARY and mailbox.full() and not make_room(self, message):
             return False
         mailbox.append(envelope)
         return True if mailbox.awake or self.appended(envelope) else None
 
-    def make_room(self, message: Message) -> bool:
-        """Apply the policy of a full ordinary lane; False if ``message`` is the one that has no room."""
-        mailbox = self.mailbox
-        if mailbox.overflow is not Overflow.DROP_OLDEST:
-            name = type(message).__name__
-            self.system.dead_letters.add(self.path, name, DeadLetterReason.OVERFLOW)
-            return False
-        with contextlib.suppress(IndexError):
-            self.bury(mailbox.ordinary.popleft(), DeadLetterReason.OVERFLOW, MailboxFull(self.path))
-        return True
-
     def appended(self, entry: "Envelope") -> bool:
         """Follow a put up while no activation is known to be under way; False if the actor has ended."""
         if self.mailbox.closed:
-            self._bury_all()
+            bury_all(self)
             return False
         if self.tracing is not None:
             self.tracing.put(entry)
         self._wake()
         return not self.mailbox.closed
-
-    async def wait_for_room(self, budget: Budget) -> None:
-        """
-        Return when the ordinary lane has room, in the order of asking. Raises ActorStopped or DeadlineExceeded.
-
-        The caller puts its message in before it awaits anything else: the room is told to the next one right after.
-        """
-        mailbox = self.mailbox
-        if not mailbox.full() and not self.room_waiters:
-            return
-        turn = asyncio.Event()
-        self.room_waiters += (turn,)
-        timer = self.system.clock.call_later(budget.remaining(), turn.set)
-        try:
-            while mailbox.full() or self.room_waiters[0] is not turn:
-                if mailbox.closed:
-                    raise self.gone()
-                if budget.expired():
-                    raise DeadlineExceeded(f"room in the mailbox of {self.path}")
-                mailbox.waited_for = True
-                await turn.wait()
-                turn.clear()
-        finally:
-            timer.cancel()
-            self.room_waiters = tuple(waiter for waiter in self.room_waiters if waiter is not turn)
-            # Whoever gives up may have been told of the room already.
-            self.announce_room()
-
-    def announce_room(self) -> None:
-        """Let the one who has waited longest for room look again."""
-        self.mailbox.waited_for = bool(self.room_waiters)
-        if self.room_waiters:
-            self.room_waiters[0].set()
 
     # Activation
 
@@ -323,7 +277,7 @@ class Cell(pykka.Actor):
         # of them, and may give their names to its own.
         for message in self.mailbox.drop((Own, Down)):
             if isinstance(message, Own):
-                self.bury_stale(message)
+                bury_stale(self, message)
         self.system.publish("actor.restarted", self.path, {"incarnation": self.incarnation})
         self._start_actor_loop()
 
@@ -352,7 +306,7 @@ class Cell(pykka.Actor):
         self.wanted = self.wanted or again
         self.enter(Status.QUARANTINED)
         self.shut()
-        self.announce_room()
+        announce_room(self)
         for waiter in self.take_start_waiters():
             waiter.set_exception(self.gone())
 
@@ -391,7 +345,7 @@ class Cell(pykka.Actor):
         """Let no message in any more. The order matters: see Mailbox."""
         self.mailbox.closed = True
         self.mailbox.awake = False
-        self._bury_all()
+        bury_all(self)
 
     def close(self) -> None:
         """Leave the tree: no message reaches it from here on, and each that lies there is answered."""
@@ -399,7 +353,7 @@ class Cell(pykka.Actor):
         self.shut()
         if self._stopped is not None:
             self._stopped.set()
-        self.announce_room()
+        announce_room(self)
         for waiter in self.take_start_waiters():
             waiter.set_exception(ActorStopped(self.path))
         self.system.forget(self)
@@ -432,38 +386,6 @@ class Cell(pykka.Actor):
         """Take those who wait for the start, to be answered."""
         waiters, self._start_waiters = self._start_waiters, ()
         return waiters
-
-    # Messages that nobody handles
-
-    def bury(self, envelope: "Envelope", reason: DeadLetterReason, error: Exception) -> None:
-        """Answer a message that will not be handled, and note it."""
-        message = message_of(envelope)
-        if self.tracing is not None:
-            self.tracing.forget(envelope)
-        if isinstance(message, Down):
-            # An end that was announced to an actor that ended itself meanwhile.
-            return
-        if isinstance(envelope, Reply):
-            if isinstance(message, Stop):
-                envelope.set(StopStatus.ALREADY_GONE)
-                return
-            envelope.set_exception(error)
-        elif isinstance(message, Watch):
-            with contextlib.suppress(ActorStopped):
-                message.watcher.tell(self.down())
-            return
-        self.system.dead_letters.add(self.path, type(message).__name__, reason)
-
-    def bury_stale(self, message: Own) -> None:
-        """Note what an incarnation sent itself and that came after its end."""
-        told = message.message if isinstance(message, TimerFired | Piped) else message
-        self.system.dead_letters.add(self.path, type(told).__name__, DeadLetterReason.STALE)
-
-    def _bury_all(self) -> None:
-        quarantined = self.status is Status.QUARANTINED
-        reason = DeadLetterReason.QUARANTINED if quarantined else DeadLetterReason.STOPPED
-        for envelope in self.mailbox.drain():
-            self.bury(envelope, reason, self.gone())
 
     def _serve_stops(self) -> None:
         """A cell that is not started, or has crashed, handles nothing, but it may be told to stop."""

@@ -8,6 +8,7 @@ from actors.exceptions import MailboxFull
 from actors.messages.base import Message
 from actors.messages.lifecycle import DownReason
 from actors.runtime.actor import Actor
+from actors.runtime.burial import bury_stale
 from actors.runtime.internal import Own, OwnStop, Piped, TaskFailed, TimerFired
 from actors.runtime.reply import Reply
 
@@ -153,7 +154,7 @@ class Incarnation:
         """Put what the actor sends itself before all ordinary messages; a stale one is dropped."""
         cell = self._cell
         if cell.own is not self or cell.mailbox.closed:
-            cell.bury_stale(message)
+            bury_stale(cell, message)
             return
         cell.mailbox.control.append(message)
         if not cell.mailbox.awake:

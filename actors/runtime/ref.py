@@ -12,6 +12,7 @@ from actors.messages.lifecycle import Stop, StopStatus, Unwatch, Watch
 from actors.runtime.budget import Budget
 from actors.runtime.inbox import Inbox
 from actors.runtime.reply import Reply
+from actors.runtime.room import make_room, wait_for_room
 
 if TYPE_CHECKING:
     from actors.runtime.cell import Cell
@@ -107,7 +108,7 @@ class Ref(pykka.ActorRef[Any]):
         mailbox = self._mailbox
         if message.mailbox_lane is ORDINARY:
             ordinary = mailbox.ordinary
-            if len(ordinary) >= mailbox.bound and not self._cell.make_room(message):
+            if len(ordinary) >= mailbox.bound and not make_room(self._cell, message):
                 raise MailboxFull(self.path)
             ordinary.append(message)
         else:
@@ -121,7 +122,7 @@ class Ref(pykka.ActorRef[Any]):
 
         Raises ActorStopped, or DeadlineExceeded when no room came in the budget. Cancelling it sends nothing.
         """
-        await self._cell.wait_for_room(budget)
+        await wait_for_room(self._cell, budget)
         self.tell(message)
 
     def ask(self, message: Request[R] | ControlRequest[R], budget: Budget) -> Reply[R]:  # type: ignore[override]  # pykka's blocks
@@ -134,7 +135,7 @@ class Ref(pykka.ActorRef[Any]):
         reply: Reply[R] = Reply(cell, message, budget)
         if message.mailbox_lane is not ORDINARY:
             mailbox.control.append(reply)
-        elif len(mailbox.ordinary) < mailbox.bound or cell.make_room(message):
+        elif len(mailbox.ordinary) < mailbox.bound or make_room(cell, message):
             mailbox.ordinary.append(reply)
         else:
             reply.set_exception(MailboxFull(cell.path))
@@ -153,10 +154,9 @@ class Ref(pykka.ActorRef[Any]):
 
     def watch(self, watcher: Address) -> None:
         """Let ``watcher`` have a Down when this actor ends; at once if it has ended already."""
-        try:
+        # One that has ended answers with its Down before it says that it has.
+        with contextlib.suppress(ActorStopped):
             self.tell(Watch(watcher=watcher))
-        except ActorStopped:
-            watcher.tell(self._cell.down())
 
     def unwatch(self, watcher: Address) -> None:
         """Take that back; a Down that is under way already still arrives."""

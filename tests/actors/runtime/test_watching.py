@@ -61,6 +61,7 @@ async def test_one_that_has_ended_already_is_told_at_once(system, within):
     await system.stop(ref, within(1))
     ref.watch(probe)
     assert (await probe.receive(within(1))).reason is DownReason.SHUTDOWN
+    await nothing_more(probe, within)
 
 
 async def test_one_that_watches_no_more_hears_nothing_and_the_others_do(system, within):
