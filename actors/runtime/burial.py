@@ -35,9 +35,12 @@ def bury(cell: "Cell", entry: "Envelope", reason: DeadLetterReason, error: Excep
 
 def bury_all(cell: "Cell") -> None:
     """Answer all that lies in the mailbox, now that nothing more gets in."""
+    entries = cell.mailbox.drain()
+    if not entries:
+        return
     quarantined = cell.status is Status.QUARANTINED
     reason = DeadLetterReason.QUARANTINED if quarantined else DeadLetterReason.STOPPED
-    for entry in cell.mailbox.drain():
+    for entry in entries:
         bury(cell, entry, reason, cell.gone())
 
 

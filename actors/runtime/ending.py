@@ -131,7 +131,7 @@ def _leave(cell: "Cell", error: Exception, *, by: str = "supervision", why: str 
 def _announce(cell: "Cell", reason: DownReason) -> None:
     down = cell.down()
     receivers: list[Address] = [*cell.watchers]
-    if cell.parent is not None:
+    if cell.parent is not None and not cell.parent.mailbox.closed:
         receivers.append(cell.parent.ref)
     for receiver in receivers:
         with contextlib.suppress(ActorStopped):
