@@ -28,6 +28,9 @@ EVENT_KINDS = {
 
 SHOWN_FRAMES = 6
 
+ORDERED_SHARE = 0.5
+"""The part of what is left that one child may use before the next is stopped: one that hangs leaves the others time."""
+
 log = structlog.get_logger("turnkeep.runtime")
 
 
@@ -80,10 +83,12 @@ async def terminate(cell: "Cell", envelope: "Envelope", reason: DownReason) -> N
 
 
 async def _stop_children(cell: "Cell", in_order: bool, budget: Budget) -> None:
-    """Stop the children all at once, or the last started first."""
+    """Stop the children all at once, or the last started first: each may use half of what is left, the last one all."""
     children = [child.ref for child in cell.offspring()]
     if in_order:
-        for ref in reversed(children):
+        for ref in reversed(children[1:]):
+            await cell.system.stop(ref, budget.share(ORDERED_SHARE))
+        for ref in children[:1]:
             await cell.system.stop(ref, budget)
     elif children:
         await cell.system.stop_all(children, budget)
