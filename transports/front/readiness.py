@@ -30,9 +30,7 @@ class Readiness:
     async def _check(self) -> tuple[str, ...]:
         failing: list[str] = []
         try:
-            await self._edges.store.ask(
-                CheckStore(), self._edges.within(self._edges.settings.ready_check_s)
-            )
+            await self._edges.store.ask(CheckStore(), self._edges.within(self._edges.settings.ready_check_s))
         except TurnkeepError:
             failing.append("store")
         if not self._edges.live_lanes():

@@ -51,7 +51,9 @@ class AdminClient:
                 proxy=None,
             )
         except TimeoutError:
-            raise Failure(Exit.TIMED_OUT, f"{url} did not answer within {min(seconds, CALL_SECONDS):g} s") from None
+            raise Failure(
+                Exit.TIMED_OUT, f"{url} did not answer within {min(seconds, CALL_SECONDS):g} s"
+            ) from None
         except OSError as error:
             raise place.not_running(f"nothing answers at {url} ({error.strerror or error})") from None
         except InvalidStatus as error:
