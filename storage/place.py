@@ -19,8 +19,10 @@ class Place:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._beside = (_beside(path, LOG), _beside(path, INDEX))
-        self._file = _found_at(path)
+        # Texts, as they are looked at before each batch.
+        self._at = str(path)
+        self._beside = (str(_beside(path, LOG)), str(_beside(path, INDEX)))
+        self._file = _found_at(self._at)
         self._found_beside = tuple(map(_found_at, self._beside))
 
     def check(self, raw: sqlite3.Connection) -> None:
@@ -29,7 +31,7 @@ class Place:
 
         Raises StoreUnavailable if what is written would not last, and LogSaved once that has been seen to.
         """
-        if _found_at(self._path) != self._file:
+        if _found_at(self._at) != self._file:
             raise StoreUnavailable(
                 f"{self._path} was moved, deleted or replaced while it was in use: put it back as it was,"
                 " or restart the daemon"
@@ -65,7 +67,7 @@ def _beside(path: Path, suffix: str) -> Path:
     return path.with_name(f"{path.name}{suffix}")
 
 
-def _found_at(path: Path) -> tuple[int, int] | None:
+def _found_at(path: str) -> tuple[int, int] | None:
     try:
         found = os.stat(path)
     except OSError:

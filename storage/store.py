@@ -109,7 +109,8 @@ class Store(Actor):
     async def on_receive(self, message: Any) -> Any:
         """Queue a request; its answer comes after the commit."""
         if type(message) in self._functions:
-            self._queue.append(Queued(message, self.ctx.defer(), self.ctx.budget))
+            reply = self.ctx.defer()
+            self._queue.append(Queued(message, reply, reply.budget if reply is not None else None))
         elif isinstance(message, RetainDue):
             self._queue.append(Queued(Retain(at=self.ctx.system.steady_wall.look()), None, None))
         elif isinstance(message, ProbeDue):
@@ -214,11 +215,12 @@ class Store(Actor):
         else:
             self._count(batch)
             await self.ctx.system.failpoints.reach("store.after_commit")
+        drops = self.ctx.system.failpoints.drops
         for queued, answer in zip(batch, answers, strict=True):
             if isinstance(answer, Failure):
                 self._answer_failure(queued, answer.error)
             elif queued.reply is not None:
-                if not self.ctx.system.failpoints.drops("store.answer"):
+                if not drops("store.answer"):
                     queued.reply.set(answer)
             elif isinstance(answer, Retained):
                 self._retained(answer)

@@ -237,23 +237,20 @@ class Cell(pykka.Actor):
         variables = Variables()
         activation = Activation(self, self.own, variables)
         self._task = asyncio.Task(activation.run(), loop=self.system.loop, name=self.path, context=variables)
-        self.system.active.add(self)
+        self.system.active[self._task] = self
 
     def rest(self) -> None:
         """End the running activation, unless a kill has taken it away; begin another if something came meanwhile."""
-        if self._task is not asyncio.current_task():
+        task = asyncio.current_task()
+        if task is None or task is not self._task:
             return
         self._task = None
         self.mailbox.awake = False
         self.busy_since = None
-        self.system.rested(self)
+        self.system.rested(task)
         if self.status is Status.STARTING or (self.own is not None and not self.mailbox.empty()):
             self.mailbox.awake = self.tracing is None
             self._activate()
-
-    def runs(self, task: "asyncio.Task[Any] | None") -> bool:
-        """Say whether ``task`` is its running activation."""
-        return task is not None and self._task is task
 
     def take_task(self) -> "asyncio.Task[None] | None":
         """Take the activation's task away: what it still does is nobody's."""

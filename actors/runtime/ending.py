@@ -115,7 +115,7 @@ def kill(
     for child in cell.offspring():
         kill(child, reason, by=by, why="its parent was killed")
     if task is not None:
-        cell.system.rested(cell)
+        cell.system.rested(task)
         if task is not asyncio.current_task(cell.system.loop):
             task.cancel()
         cell.system.custody.take(cell, (task,), by=by, why=why)

@@ -73,7 +73,10 @@ class Reply(pykka.Future[T]):
 
     def set(self, value: T | None = None) -> None:
         """Answer. Any thread may call it; only the first outcome counts."""
-        self._resolve_anywhere(value, None)
+        if self._cell.system.on_loop_thread():
+            self._resolve(value, None)
+        else:
+            self._resolve_anywhere(value, None)
 
     def set_exception(self, exc_info: Any = None) -> None:
         """Fail with an exception, or with an ``exc_info`` triple as pykka passes it."""

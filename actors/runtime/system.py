@@ -61,8 +61,8 @@ class System:
         self._id_bits = random.Random(self.random.getrandbits(128))
         self.dead_letters = DeadLetters(self.clock)
         self.deadlines = Deadlines(self.clock)
-        # Cells with an activation under way.
-        self.active: set[Cell] = set()
+        # The activations under way.
+        self.active: dict[asyncio.Task[None], Cell] = {}
         self.custody = Custody(self)
         # Paths of actors that did not end in the budget of their stop, in order.
         self.overran: list[str] = []
@@ -228,11 +228,11 @@ class System:
         A look at what waits for them comes with it.
         """
         now = self.clock.monotonic()
-        for cell in self.active:
+        for cell in self.active.values():
             cell.mailbox.look(now)
         return [
             (cell.path, now - cell.busy_since)
-            for cell in self.active
+            for cell in self.active.values()
             if cell.busy_since is not None and cell.status in (Status.RUNNING, Status.SUSPENDED)
         ]
 
@@ -256,8 +256,7 @@ class System:
     def handling(self) -> Cell | None:
         """Return the actor whose handler is running now, if it is one that calls."""
         task = asyncio.current_task(self.loop)
-        cell = self._cells.get(task.get_name()) if task is not None else None
-        return cell if cell is not None and cell.runs(task) else None
+        return self.active.get(task) if task is not None else None
 
     def trace(self, path: str, tracer: Tracer) -> None:
         """Tell ``tracer`` of each message that the actor at ``path`` handles. Raises ActorStopped if there is none."""
@@ -281,9 +280,9 @@ class System:
 
     # Quiescence
 
-    def rested(self, cell: Cell) -> None:
+    def rested(self, task: asyncio.Task[None]) -> None:
         """Note that an activation ended."""
-        self.active.discard(cell)
+        self.active.pop(task, None)
         if not self.active:
             waiters, self._idle_waiters = self._idle_waiters, []
             for waiter in waiters:

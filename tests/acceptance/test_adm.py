@@ -13,7 +13,6 @@ from actors.messages.session import InboxReady
 from actors.messages.store import LastEventSeq
 from tests.admin_wire import AdminWire
 from tests.daemon import Daemon
-from tests.fakes.backend_script import Hold
 from tests.harness import Harness, until
 from tests.transports.terminal.conftest import ctl
 
@@ -376,8 +375,7 @@ async def test_adm_6_the_wrong_scope_is_forbidden(daemon):
 # ADM-7
 
 
-async def test_adm_7_suspend_holds_the_ordinary_lane_and_resume_loses_nothing(wire, backend):
-    backend.script(Hold("never"))
+async def test_adm_7_suspend_holds_the_ordinary_lane_and_resume_loses_nothing(wire):
     await wire.ask("actors.suspend", path="/sessions")
     sent = [await wire.ask("sessions.send", chat=f"c{n}", text="hello", watch=n == 1) for n in range(2)]
     assert all(one["accepted"]["state"] == "accepted" for one in sent)

@@ -77,7 +77,7 @@ async def test_a_forwarded_question_waits_for_its_receiver(system, within):
 
     async def ask_through(actor):
         reply = passing.ask(Do(work=lambda a: None), within(60))
-        while passing._cell in system.active:
+        while passing._cell in system.active.values():
             await asyncio.sleep(0)
         try:
             await reply
