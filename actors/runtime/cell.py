@@ -18,6 +18,7 @@ from actors.exceptions import ActorQuarantined, ActorStopped, StartFailed
 from actors.messages.base import Lane, Message
 from actors.messages.lifecycle import (
     ActorInfo,
+    DeadLetterReason,
     Down,
     DownReason,
     Status,
@@ -27,7 +28,7 @@ from actors.runtime import ending
 from actors.runtime.activation import Activation
 from actors.runtime.actor import Actor
 from actors.runtime.budget import Budget
-from actors.runtime.burial import bury_all, bury_stale
+from actors.runtime.burial import bury, bury_all, bury_stale
 from actors.runtime.context import Context
 from actors.runtime.envelope import Envelope
 from actors.runtime.inbox import ForeignFuture
@@ -385,8 +386,17 @@ class Cell(pykka.Actor):
         return waiters
 
     def _serve_stops(self) -> None:
-        """A cell that is not started, or has crashed, handles nothing, but it may be told to stop."""
-        if any(isinstance(message_of(envelope), Stop) for envelope in self.mailbox.control):
+        """
+        A cell that is not started, or has crashed, handles nothing, but it may be told to stop.
+
+        One that its supervisor starts again has stopped already, and does start again: as if it had been told before.
+        """
+        stops = [envelope for envelope in self.mailbox.control if isinstance(message_of(envelope), Stop)]
+        if stops and self.status is Status.DOWN and self.returns():
+            for stop in stops:
+                self.mailbox.control.remove(stop)
+                bury(self, stop, DeadLetterReason.STOPPED, self.gone())
+        elif stops:
             self.close()
 
     # Observation

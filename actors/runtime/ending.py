@@ -102,7 +102,8 @@ def kill(
     why: str = "killed",
 ) -> None:
     """End at once: unroute first, cancel second, never await the lost task; what it says later is fenced."""
-    if cell.status is Status.STOPPED:
+    if cell.status is Status.STOPPED or (cell.status is Status.DOWN and cell.returns()):
+        # It has ended, and said so; a second end would be decided about once more.
         return
     if cell.status is Status.QUARANTINED:
         # It has ended, or is lost already; only its parent's end takes its place out of the tree.

@@ -94,6 +94,9 @@ class Supervisor(Actor):
         name = name_of(down)
         if name not in self._specs or name in self._stopping:
             return
+        if self.ctx.child(name) is not None and not self.ctx.is_down(name):
+            # The end of an earlier incarnation, which its group has made up for meanwhile.
+            return
         if self._busy:
             self._later.append(down)
             return
@@ -124,7 +127,7 @@ class Supervisor(Actor):
         try:
             for name in group:
                 ref = self.ctx.child(name)
-                if ref is not None:
+                if ref is not None and self.ctx.is_down(name):
                     self.ctx.restart(name)
                     with contextlib.suppress(ActorQuarantined):
                         await ref.started(self.ctx.within(self._specs[name].start_s))
