@@ -159,8 +159,10 @@ async def test_a_store_that_stops_gives_it_up_and_leaves_nothing(store, target, 
     await asyncio.gather(*(store.accept("x" * 5000, session_key=f"k{n}") for n in range(200)))
     copying = asyncio.ensure_future(back_up(store, target))
     await held.reached()
+    running = store.ref._cell.behaviour._backup
     stopping = asyncio.ensure_future(store.system.stop(store.ref, store.within(10)))
-    await store.system.idle()
+    while not running._given_up.is_set():
+        await asyncio.sleep(0)
     held.let_go()
     await stopping
     with pytest.raises((Unavailable, ActorStopped)):
