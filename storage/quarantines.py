@@ -14,18 +14,7 @@ from actors.messages.quarantine import (
     Subject,
     SubjectKind,
 )
-
-INSERT = """
-INSERT INTO quarantines (version, reason, state, proved, since, attempts, last_answer, last_try_at, cause, ended_at,
-    ended_by, quarantine_id, kind, name, generation, host, boot_id, asked_by, why)
-VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-
-UPDATE = """
-UPDATE quarantines SET version = version + 1, reason = ?, state = ?, proved = ?, since = ?, attempts = ?, last_answer = ?,
-    last_try_at = ?, cause = ?, ended_at = ?, ended_by = ?
-WHERE quarantine_id = ? AND version = ?
-"""
+from storage import versions
 
 
 def keep_quarantine(connection: sqlite3.Connection, request: KeepQuarantine) -> QuarantineRow:
@@ -35,16 +24,15 @@ def keep_quarantine(connection: sqlite3.Connection, request: KeepQuarantine) -> 
     if stored is not None and stored.version == row.version + 1 and stored.case == row.case:
         # The answer to the first of them was lost.
         return stored
-    if (stored.version if stored is not None else 0) != row.version:
-        found = f"version {stored.version}" if stored is not None else "none"
-        raise Conflict(
-            f"the quarantine of {row.case.subject} was changed meanwhile: version {row.version} was expected, {found} is stored"
+    if row.version > 0:
+        versions.change(
+            connection, "quarantines", {"quarantine_id": row.quarantine_id}, row.version, _changing(row.case)
         )
-    if stored is None:
-        _look_for_another(connection, row)
-        connection.execute(INSERT, (*_changing(row.case), row.quarantine_id, *_fixed(row.case)))
+    elif stored is not None:
+        raise Conflict(f"the quarantine of {row.case.subject} is stored already", code=versions.CODE)
     else:
-        connection.execute(UPDATE, (*_changing(row.case), row.quarantine_id, row.version))
+        _look_for_another(connection, row)
+        _insert(connection, {"quarantine_id": row.quarantine_id, **_fixed(row.case), **_changing(row.case)})
     return QuarantineRow(quarantine_id=row.quarantine_id, version=row.version + 1, case=row.case)
 
 
@@ -79,24 +67,39 @@ def _look_for_another(connection: sqlite3.Connection, row: QuarantineRow) -> Non
         raise Conflict(f"{subject.kind} {subject.name} is quarantined already, as generation {found[0]}")
 
 
-def _changing(case: Case) -> tuple[object, ...]:
-    return (
-        case.reason,
-        case.state,
-        case.proved,
-        case.since,
-        case.attempts,
-        case.last_answer,
-        case.last_try_at,
-        case.cause,
-        case.ended_at,
-        case.ended_by,
+def _insert(connection: sqlite3.Connection, columns: dict[str, object]) -> None:
+    names, marks = ", ".join(columns), ", ".join("?" * len(columns))
+    connection.execute(
+        f"INSERT INTO quarantines (version, {names}) VALUES (1, {marks})", tuple(columns.values())
     )
 
 
-def _fixed(case: Case) -> tuple[object, ...]:
+def _fixed(case: Case) -> dict[str, object]:
     subject = case.subject
-    return (subject.kind, subject.name, subject.generation, case.host, case.boot_id, case.by, case.why)
+    return {
+        "kind": subject.kind,
+        "name": subject.name,
+        "generation": subject.generation,
+        "host": case.host,
+        "boot_id": case.boot_id,
+        "asked_by": case.by,
+        "why": case.why,
+    }
+
+
+def _changing(case: Case) -> dict[str, object]:
+    return {
+        "reason": case.reason,
+        "state": case.state,
+        "proved": case.proved,
+        "since": case.since,
+        "attempts": case.attempts,
+        "last_answer": case.last_answer,
+        "last_try_at": case.last_try_at,
+        "cause": case.cause,
+        "ended_at": case.ended_at,
+        "ended_by": case.ended_by,
+    }
 
 
 def _row(row: sqlite3.Row) -> QuarantineRow:

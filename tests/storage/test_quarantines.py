@@ -98,7 +98,7 @@ async def test_a_name_has_one_open_case_at_a_time_in_each_kind(store):
 
 
 async def test_a_case_that_was_never_written_cannot_be_changed(store):
-    with pytest.raises(Conflict, match="version 4 was expected, none is stored"):
+    with pytest.raises(Conflict, match="version 4 was expected, it is gone"):
         await keep(store, msgspec.structs.replace(opened(), version=4))
 
 
