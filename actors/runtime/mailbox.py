@@ -12,9 +12,7 @@ class Overflow(enum.Enum):
     """What a put does when the ordinary lane is at its bound."""
 
     REFUSE = "refuse"
-    """The sender gets MailboxFull."""
-    WAIT = "wait"
-    """As REFUSE for ``tell`` and ``ask``; ``send`` suspends its caller until there is room."""
+    """``tell`` and ``ask`` get MailboxFull; whoever would rather wait for room uses ``send``."""
     DROP_OLDEST = "drop_oldest"
     """The oldest ordinary message becomes a dead letter: for observers."""
 
