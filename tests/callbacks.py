@@ -37,11 +37,11 @@ def metered() -> Iterator[Meter]:
         if threading.get_ident() == thread:
             meter.take(time.thread_time() - begun, handle)
 
-    asyncio.Handle._run = measured  # type: ignore[method-assign]
+    asyncio.Handle._run = measured
     try:
         yield meter
     finally:
-        asyncio.Handle._run = run  # type: ignore[method-assign]
+        asyncio.Handle._run = run
 
 
 def _name(handle: asyncio.Handle) -> str:

@@ -127,11 +127,7 @@ def _check_runtime(world: "World") -> None:
     if world.exit_codes[-1] != 0:
         world.violated(f"the last stop, with nothing at fault, ended with {world.exit_codes[-1]}")
     system = world.daemon.system
-    forgotten = [
-        reply
-        for reply in world.replies  # type: ignore[attr-defined]
-        if reply._cell.system is system and not reply.done()
-    ]
+    forgotten = [reply for reply in world.replies if reply._cell.system is system and not reply.done()]
     if forgotten:
         world.violated(f"asks were never answered: {forgotten[:5]}")
     for at, level, event, fields in world.logged:

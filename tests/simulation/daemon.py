@@ -146,7 +146,7 @@ class Daemon:
             f"timer {timer!r}"
             for timer in self.loop.timers()
             # Shared by many asks, and not cancelled when the last of them is answered.
-            if getattr(timer._callback, "__func__", None) is not type(self.system.deadlines)._expire  # type: ignore[attr-defined]
+            if getattr(timer._callback, "__func__", None) is not type(self.system.deadlines)._expire
         ]
         waiting = [repr(reply) for grain in self.system.deadlines._grains.values() for reply in grain]
         actors = [f"actor {info.path} {info.state}" for info in self.system.actors()]

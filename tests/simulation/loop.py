@@ -100,12 +100,12 @@ class Ready:
 
     def append(self, handle: asyncio.Handle) -> None:
         """Add a callback."""
-        task = getattr(handle._callback, "__self__", None)  # type: ignore[attr-defined]
+        task = getattr(handle._callback, "__self__", None)
         if not isinstance(task, asyncio.Task):
             self._calls.append((next(self._numbers), handle))
             return
         self._steps.append((next(self._numbers), handle))
-        if self.process is not None and not handle._context.get(OUTSIDE):  # type: ignore[attr-defined]
+        if self.process is not None and not handle._context.get(OUTSIDE):
             self.process.owns(task)
 
     def popleft(self) -> asyncio.Handle:
@@ -173,7 +173,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     @property
     def process(self) -> Process | None:
         """To whom belongs what is registered from here on, unless it is outside."""
-        return self._ready.process  # type: ignore[no-any-return]
+        return self._ready.process
 
     @process.setter
     def process(self, process: Process | None) -> None:
@@ -203,9 +203,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def timers(self) -> Iterator[asyncio.TimerHandle]:
         """Return the timers of the process that are set, in no order."""
-        scheduled: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
+        scheduled: list[asyncio.TimerHandle] = self._scheduled
         for timer in scheduled:
-            if not timer.cancelled() and not timer._context.get(OUTSIDE):  # type: ignore[attr-defined]
+            if not timer.cancelled() and not timer._context.get(OUTSIDE):
                 yield timer
 
 

@@ -78,13 +78,13 @@ class Threads:
     def installed(self) -> Iterator[None]:
         """Let connections that are made from here on be this simulation's."""
         original, post = aiosqlite.core.SimpleQueue, self._loop.call_soon_threadsafe
-        aiosqlite.core.SimpleQueue = self._make_queue  # type: ignore[assignment,misc]
-        self._loop.call_soon_threadsafe = self._post  # type: ignore[method-assign]
+        aiosqlite.core.SimpleQueue = self._make_queue
+        self._loop.call_soon_threadsafe = self._post
         try:
             yield
         finally:
-            aiosqlite.core.SimpleQueue = original  # type: ignore[misc]
-            self._loop.call_soon_threadsafe = post  # type: ignore[method-assign]
+            aiosqlite.core.SimpleQueue = original
+            self._loop.call_soon_threadsafe = post
 
     def _make_queue(self) -> JobQueue:
         jobs = JobQueue(self, self._loop.owner())

@@ -316,18 +316,18 @@ def _logging_to(world: World) -> Iterator[None]:
 @contextlib.contextmanager
 def _replies(world: World) -> Iterator[None]:
     """Remember every answer that is waited for, by its system, so that none is forgotten."""
-    world.replies = []  # type: ignore[attr-defined]
+    world.replies = []
     make = Reply.__init__
 
     def noting(self: Any, cell: Any, message: Any, budget: Any) -> None:
         make(self, cell, message, budget)
-        world.replies.append(self)  # type: ignore[attr-defined]
+        world.replies.append(self)
 
-    Reply.__init__ = noting  # type: ignore[method-assign]
+    Reply.__init__ = noting
     try:
         yield
     finally:
-        Reply.__init__ = make  # type: ignore[method-assign]
+        Reply.__init__ = make
 
 
 @cache

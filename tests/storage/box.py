@@ -80,5 +80,5 @@ class StoreBox:
 
     async def raw(self, work: Callable[[Any], Any]) -> Any:
         """Run something on the store's own connection, on its thread."""
-        connection = self.ref._cell.behaviour._connection  # type: ignore[attr-defined]
+        connection = self.ref._cell.behaviour._connection
         return await connection.run(work)

@@ -530,7 +530,7 @@ async def test_a_page_of_another_origin_may_send_what_client_libraries_send(
 
 async def test_a_reset_connection_is_not_kept_for_the_time_of_its_keep_alive(tmp_path: Path) -> None:
     def waiting() -> int:
-        timers = asyncio.get_running_loop()._scheduled  # type: ignore[attr-defined]
+        timers = asyncio.get_running_loop()._scheduled
         return sum("keep_alive" in repr(timer) and not timer.cancelled() for timer in timers)
 
     async with FrontBox(tmp_path) as box:

@@ -84,7 +84,7 @@ async def test_a_client_that_has_left_before_it_was_greeted_is_no_failure() -> N
         wire.sent.append(message)
         raise ConnectionResetError
 
-    wire.send = gone  # type: ignore[method-assign]
+    wire.send = gone
     await wire.serve(greeting)
     assert wire.sent == [{"type": "websocket.accept"}] and wire.logs == []
 
