@@ -103,9 +103,11 @@ def _close_links(row: PeerRow | None, call: Call) -> None:
 
 
 def new_secret(system: System) -> Secret:
-    """Return a random secret that fits into a URL, a header and a shell word."""
-    drawn = system.random.randbytes(SECRET_BYTES)
-    return Secret(base64.urlsafe_b64encode(drawn).rstrip(b"=").decode())
+    """Return a random secret that fits into a URL, a header and a command line, where no word may look like an option."""
+    while True:
+        text = base64.urlsafe_b64encode(system.random.randbytes(SECRET_BYTES)).rstrip(b"=").decode()
+        if not text.startswith("-"):
+            return Secret(text)
 
 
 def _peer_view(row: PeerRow) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import hashlib
 import msgspec
 import pytest
 
+from actors.admin.peer_verbs import new_secret
 from actors.exceptions import Conflict, Invalid, NotFound
 from actors.messages.admin import (
     AddKey,
@@ -41,6 +42,11 @@ async def test_a_peers_secret_is_shown_once(box):
     page = await box.harness.ask("/events", ReadBack(from_seq=1))
     everything = msgspec.json.encode([listed, page.entries]).decode()
     assert '"p"' in everything and added["secret"] not in everything
+
+
+async def test_no_secret_looks_like_an_option(box):
+    secrets = [new_secret(box.harness.system).value for _ in range(2_000)]
+    assert not [secret for secret in secrets if secret.startswith("-")]
 
 
 async def test_a_rotated_peer_has_two_secrets(box):
