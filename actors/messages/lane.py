@@ -1,6 +1,7 @@
-"""What can be said to /lanes/<name>, one model backend, and what a turn hears of its stream."""
+"""What can be said to /lanes and /lanes/<name>, one model backend, and what a turn hears of its stream."""
 
 import enum
+from collections.abc import Callable
 from typing import Any
 
 from actors.messages.base import ControlMessage, Message, Request
@@ -25,6 +26,8 @@ class FailureClass(enum.StrEnum):
     """The context window is exceeded."""
     PROTOCOL = "protocol"
     """The backend does not speak what it should."""
+    PREPARATION = "preparation"
+    """The request could not be put together; nothing was sent."""
 
 
 RETRYABLE = frozenset(
@@ -37,6 +40,116 @@ RETRYABLE = frozenset(
         FailureClass.SERVER_ERROR,
     }
 )
+
+
+class ThinkTags(enum.StrEnum):
+    """Where a lane's model writes its reasoning between tags."""
+
+    OFF = "off"
+    LEADING = "leading"
+    """Only where it opens the text."""
+    ANYWHERE = "anywhere"
+
+
+class Capability(enum.StrEnum):
+    """What a lane's model can take."""
+
+    SYSTEM_ANYWHERE = "system_anywhere"
+    """System messages in mid-conversation; a lane without it gets them folded (TRN-40)."""
+    DEVELOPER = "developer"
+    """The role of that name; else it is sent as system."""
+    IMAGES = "images"
+    FILES = "files"
+    TOOLS = "tools"
+
+
+class LaneTraits(Message, frozen=True, kw_only=True):
+    """What is known of a lane without asking it."""
+
+    name: str
+    kind: str
+    model: str
+    backend: str
+    """Health is kept for each of these: the URL without what may be secret in it, or the kind."""
+    order: int | None = None
+    """Lanes that have one serve as fallbacks of the others, the lowest first."""
+    capabilities: frozenset[Capability] = frozenset()
+    retryable: frozenset[str] = frozenset()
+    """Error classes, by their names, that are worth another try on this lane beside those that always are."""
+    context_window: int | None = None
+    """In tokens."""
+    chars_per_token: float = 4.0
+    think_tags: ThinkTags = ThinkTags.LEADING
+    hold_back: bool = False
+    """Nothing of an answer is shown before it is whole, so that a death is seen by nobody."""
+
+
+class LaneSpec(Message, frozen=True, kw_only=True):
+    """A lane to be run: ``make`` returns its actor."""
+
+    traits: LaneTraits
+    settings: Any
+    """What a running lane is told when it is set anew."""
+    make: Callable[[], Any]
+
+
+class LaneBinding(Message, frozen=True, kw_only=True):
+    """A lane as it serves now. Another ``gen`` means that its client or its model has been replaced."""
+
+    traits: LaneTraits
+    gen: int
+    lane: Any
+    """Its Address."""
+    degraded: bool
+    """Its backend has failed too often in a row; such lanes come last."""
+
+
+class ResolveLanes(Request[tuple[LaneBinding, ...]], frozen=True, kw_only=True):
+    """
+    The lane that is called ``model`` (None: the first one), then its fallbacks; degraded ones last.
+
+    Empty if there is no lane of that name.
+    """
+
+    model: str | None
+
+
+class ListLanes(Request[tuple[LaneBinding, ...]], frozen=True, kw_only=True):
+    """All lanes, as configured."""
+
+
+class ReloadLanes(Request[tuple[str, ...]], frozen=True, kw_only=True):
+    """
+    Run these lanes from now on; answers the names of those that are new, changed or gone.
+
+    Streams under way end on what they began with; the next attempt of their turns uses what is new.
+    """
+
+    lanes: tuple[LaneSpec, ...]
+
+
+class BackendHealth(Message, frozen=True, kw_only=True):
+    """A stream of a backend has completed, or failed in a way that speaks against the backend."""
+
+    backend: str
+    good: bool
+
+
+class Prepared(Message, frozen=True, kw_only=True):
+    """A request as it goes out, good for as long as its lane is the same."""
+
+    lane: str
+    gen: int
+    body: bytes
+
+
+class ToolCallDelta(Message, frozen=True, kw_only=True):
+    """A piece of one tool call; ``arguments`` of one index are joined."""
+
+    index: int
+    call_id: str | None = None
+    name: str | None = None
+    arguments: str = ""
 
 
 class OpenStream(Message, frozen=True, kw_only=True):
@@ -54,6 +167,10 @@ class OpenStream(Message, frozen=True, kw_only=True):
     """An Address."""
     budget: Any
     """The turn's Budget."""
+    prepared: Prepared | None = None
+    """The request as an earlier attempt sent it: used if lane and gen are the same, else it is prepared again."""
+    dump: bool = False
+    """Whether the request goes to the debug log (TRN-36)."""
 
 
 class CancelStream(ControlMessage, frozen=True, kw_only=True):
@@ -83,6 +200,12 @@ class StreamMessage(Message, frozen=True, kw_only=True):
     stream_id: str
 
 
+class StreamPrepared(StreamMessage, frozen=True, kw_only=True):
+    """The request has been put together and is about to go out."""
+
+    prepared: Prepared
+
+
 class StreamArmed(StreamMessage, frozen=True, kw_only=True):
     """The backend has accepted the request."""
 
@@ -92,6 +215,7 @@ class StreamDelta(StreamMessage, frozen=True, kw_only=True):
 
     text: str = ""
     reasoning: str = ""
+    tool_calls: tuple[ToolCallDelta, ...] = ()
 
 
 class StreamFinished(StreamMessage, frozen=True, kw_only=True):

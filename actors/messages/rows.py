@@ -98,12 +98,26 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """A row, read once; a newer state is another row."""
 
 
+class ToolCall(Row, frozen=True, kw_only=True):
+    """A call that a model asked for. ``arguments`` are kept as it wrote them, JSON or not (TRN-42)."""
+
+    call_id: str
+    name: str
+    arguments: str
+
+
 class Entry(Row, frozen=True, kw_only=True):
     """One message of a conversation as a model gets it."""
 
     role: str
-    """user, assistant or system."""
+    """user, assistant, system, developer or tool."""
     content: str
+    """Its text; of a message with other parts, their texts joined by newlines."""
+    parts: tuple[dict[str, Any], ...] = ()
+    """All parts of a message that is not text alone, as its sender wrote them."""
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+    """The call that a tool's message answers."""
 
 
 class Route(Row, frozen=True, kw_only=True):

@@ -3,7 +3,10 @@
 import enum
 from typing import Any
 
+import msgspec
+
 from actors.messages.base import ControlMessage, Message
+from actors.messages.lane import ToolCallDelta
 
 
 class StopGeneration(ControlMessage, frozen=True, kw_only=True):
@@ -73,6 +76,21 @@ class StreamEnd(TurnEvent, frozen=True, kw_only=True, tag="stream_end"):
     """The attempt's stream is over, however it ended."""
 
 
+class Retry(TurnEvent, frozen=True, kw_only=True, tag="retry"):
+    """The stream died; the answer begins again after ``delay_s``, for the ``n``-th of ``of`` times."""
+
+    error_class: str
+    n: int
+    of: int
+    delay_s: float
+
+
+class StreamDiscarded(TurnEvent, frozen=True, kw_only=True, tag="stream_discarded"):
+    """What the attempt has shown is void: events with a ``seq`` above ``keep_upto`` are no part of the answer."""
+
+    keep_upto: int
+
+
 class LaneRetry(TurnEvent, frozen=True, kw_only=True, tag="lane_retry"):
     """The lane did not take the request; the next try comes after ``delay_s``."""
 
@@ -80,6 +98,40 @@ class LaneRetry(TurnEvent, frozen=True, kw_only=True, tag="lane_retry"):
     error_class: str
     n: int
     delay_s: float
+
+
+class LaneFallback(TurnEvent, frozen=True, kw_only=True, tag="lane_fallback"):
+    """A lane has failed; the next one is tried."""
+
+    from_lane: str = msgspec.field(name="from")
+    to_lane: str = msgspec.field(name="to")
+
+
+class LaneFailed(TurnEvent, frozen=True, kw_only=True, tag="lane_failed"):
+    """A fallback has failed too."""
+
+    lane: str
+    error_class: str
+
+
+class LaneDegraded(TurnEvent, frozen=True, kw_only=True, tag="lane_degraded"):
+    """A fallback has failed often of late; it is tried anyway."""
+
+    lane: str
+
+
+class Overflow(TurnEvent, frozen=True, kw_only=True, tag="overflow"):
+    """The conversation does not fit into the lane's context window."""
+
+
+class Compacted(TurnEvent, frozen=True, kw_only=True, tag="compacted"):
+    """Older turns have been summarised."""
+
+
+class ToolCalls(TurnEvent, frozen=True, kw_only=True, tag="tool_calls"):
+    """Pieces of the answer's tool calls."""
+
+    calls: tuple[ToolCallDelta, ...]
 
 
 class StatusUpdate(TurnEvent, frozen=True, kw_only=True, tag="status"):

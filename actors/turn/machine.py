@@ -226,6 +226,7 @@ _CAUSES = {
     FailureClass.BAD_REQUEST: Cause.BAD_REQUEST,
     FailureClass.OVERFLOW: Cause.OVERFLOW,
     FailureClass.PROTOCOL: Cause.SERVER_ERROR,
+    FailureClass.PREPARATION: Cause.BAD_REQUEST,
 }
 
 
