@@ -10,13 +10,6 @@ from actors.exceptions import Conflict, Invalid, Refusal
 from actors.messages.store import Write
 from storage.families import Family
 
-UNSTORABLE = (OverflowError, UnicodeEncodeError, sqlite3.DataError)
-"""What a value of a request raises that no column can hold: a huge number, half a character, a huge text."""
-
-MISTAKES = (sqlite3.ProgrammingError, sqlite3.InterfaceError, sqlite3.NotSupportedError)
-"""Errors of one statement of ours, as opposed to those of the database."""
-
-
 class Failure(msgspec.Struct, frozen=True):
     """The outcome of a request that was not carried out; the others of its batch were."""
 
@@ -75,10 +68,13 @@ def _in_transaction(
 
 def _carry_out_cleanly(connection: sqlite3.Connection, request: Any, functions: Mapping[type, Family]) -> Any:
     changes = connection.total_changes
-    outcome = _carry_out(connection, request, functions)
-    if isinstance(outcome, Failure) and connection.total_changes != changes:
-        raise Entangled
-    return outcome
+    try:
+        return functions[type(request)](connection, request)
+    except Exception as error:
+        failure = _failure(request, error)
+        if connection.total_changes != changes:
+            raise Entangled from error
+        return failure
 
 
 def _carry_out_in_savepoint(
@@ -95,18 +91,25 @@ def _carry_out_in_savepoint(
 def _carry_out(connection: sqlite3.Connection, request: Any, functions: Mapping[type, Family]) -> Any:
     try:
         return functions[type(request)](connection, request)
-    except Refusal as refusal:
-        return Failure(refusal)
-    except sqlite3.IntegrityError as error:
-        name = type(request).__name__
-        return Failure(Conflict(f"{name} contradicts what is stored ({error.sqlite_errorname})"))
-    except UNSTORABLE as error:
-        name = type(request).__name__
-        return Failure(Invalid(f"{name} holds a value that cannot be stored ({type(error).__name__})"))
-    except MISTAKES as error:
-        return Failure(error)
-    except sqlite3.Error:
-        raise
     except Exception as error:
-        # A mistake of ours in one function must not take its neighbours along.
-        return Failure(error)
+        return _failure(request, error)
+
+
+def _failure(request: Any, error: Exception) -> Failure:
+    """Return what the error means for its request alone; raise it if the database itself has failed."""
+    name = type(request).__name__
+    match error:
+        case Refusal():
+            return Failure(error)
+        case sqlite3.IntegrityError():
+            return Failure(Conflict(f"{name} contradicts what is stored ({error.sqlite_errorname})"))
+        case OverflowError() | UnicodeEncodeError() | sqlite3.DataError():
+            # A value that no column can hold: a huge number, half a character, a huge text.
+            return Failure(Invalid(f"{name} holds a value that cannot be stored ({type(error).__name__})"))
+        case sqlite3.ProgrammingError() | sqlite3.InterfaceError() | sqlite3.NotSupportedError():
+            # Of one statement of ours, as opposed to those of the database.
+            return Failure(error)
+        case sqlite3.Error():
+            raise error
+    # A mistake of ours in one function must not take its neighbours along.
+    return Failure(error)

@@ -13,12 +13,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
-import msgspec
 import structlog
 
 from actors.exceptions import (
     Busy,
-    DeadlineExceeded,
     HandlerFailed,
     Invalid,
     StoreFault,
@@ -28,7 +26,7 @@ from actors.exceptions import (
 from actors.messages.base import ControlMessage
 from actors.messages.lifecycle import DeadLetterReason, DownReason
 from actors.messages.store import BackedUp, BackUp, CheckStore, StoreInfo, Write
-from actors.runtime import DEFERRED, Actor, Budget, Reply
+from actors.runtime import DEFERRED, Actor, Budget, Envelope, Reply, message_of
 from storage.backup import Backup
 from storage.batch import Failure, run_batch
 from storage.connection import Connection
@@ -62,14 +60,6 @@ class ProbeDue(ControlMessage, frozen=True, kw_only=True):
     """Time to see whether the fault has gone."""
 
 
-class Queued(msgspec.Struct):
-    """A request with the answer that is waited for and its deadline."""
-
-    request: Any
-    reply: Reply[Any] | None
-    budget: Budget | None
-
-
 class Store(Actor):
     """Serves every request of actors.messages.store, in the order of arrival."""
 
@@ -91,7 +81,7 @@ class Store(Actor):
             CheckStore: self._check,
             Probe: probe,
         }
-        self._queue: deque[Queued] = deque()
+        self._queue: deque[Envelope] = deque()
         self._connection: Connection | None = None
         # Set while a batch is under way.
         self._flushed: asyncio.Event = asyncio.Event()
@@ -109,12 +99,11 @@ class Store(Actor):
     async def on_receive(self, message: Any) -> Any:
         """Queue a request; its answer comes after the commit."""
         if type(message) in self._functions:
-            reply = self.ctx.defer()
-            self._queue.append(Queued(message, reply, reply.budget if reply is not None else None))
+            self._queue.append(self.ctx.defer() or message)
         elif isinstance(message, RetainDue):
-            self._queue.append(Queued(Retain(at=self.ctx.system.steady_wall.look()), None, None))
+            self._queue.append(Retain(at=self.ctx.system.steady_wall.look()))
         elif isinstance(message, ProbeDue):
-            self._queue.append(Queued(Probe(at=self.ctx.wall()), None, None))
+            self._queue.append(Probe(at=self.ctx.wall()))
         elif isinstance(message, BackUp):
             self._begin_backup(message)
         else:
@@ -144,7 +133,7 @@ class Store(Actor):
             # The thread begins while the task is being made.
             self.ctx.run(self._commit_all(batch, self._begin(batch)), "commit")
 
-    async def _commit_all(self, batch: list[Queued], outcomes: Awaitable[list[Any]]) -> None:
+    async def _commit_all(self, batch: list[Envelope], outcomes: Awaitable[list[Any]]) -> None:
         """See batch after batch through until the queue is empty; what comes meanwhile makes the next one."""
         try:
             while batch:
@@ -154,31 +143,30 @@ class Store(Actor):
         finally:
             self._flushed.set()
 
-    def _next_batch(self) -> list[Queued]:
+    def _next_batch(self) -> list[Envelope]:
         """Take the next requests; one whose time is over is dropped here, before BEGIN, and never later."""
-        batch: list[Queued] = []
+        batch: list[Envelope] = []
         now = self.ctx.now()
         # Most stamps in it were made just now: by a clock that was set back, perhaps (REL-7).
         self.ctx.system.steady_wall.look()
         while self._queue and len(batch) < BATCH_ROWS:
             queued = self._queue.popleft()
-            if queued.budget is not None and queued.budget.deadline <= now:
+            if isinstance(queued, Reply) and queued.budget.deadline <= now:
                 self._drop(queued)
             else:
                 batch.append(queued)
         return batch
 
-    def _drop(self, queued: Queued) -> None:
-        name = type(queued.request).__name__
+    def _drop(self, reply: Reply[Any]) -> None:
+        name = type(reply.message).__name__
         self.ctx.system.dead_letters.add(self.ctx.path, name, DeadLetterReason.EXPIRED)
-        if queued.reply is not None and not queued.reply.done():
-            queued.reply.set_exception(DeadlineExceeded(name))
+        reply.expire()
 
-    def _begin(self, batch: list[Queued]) -> Awaitable[list[Any]]:
+    def _begin(self, batch: list[Envelope]) -> Awaitable[list[Any]]:
         pass_point = self.ctx.system.failpoints.hit
         run = partial(
             run_batch,
-            requests=[queued.request for queued in batch],
+            requests=[message_of(queued) for queued in batch],
             functions=self._functions,
             pass_point=pass_point,
             on_undone=self._conversations.forget,
@@ -201,7 +189,7 @@ class Store(Actor):
         await self.ctx.system.failpoints.reach("store.connect")
         return await self._database.connect()
 
-    async def _finish(self, batch: list[Queued], outcomes: Awaitable[list[Any]]) -> None:
+    async def _finish(self, batch: list[Envelope], outcomes: Awaitable[list[Any]]) -> None:
         try:
             try:
                 answers = await outcomes
@@ -219,13 +207,13 @@ class Store(Actor):
         for queued, answer in zip(batch, answers, strict=True):
             if isinstance(answer, Failure):
                 self._answer_failure(queued, answer.error)
-            elif queued.reply is not None:
+            elif isinstance(queued, Reply):
                 if not drops("store.answer"):
-                    queued.reply.set(answer)
+                    queued.set(answer)
             elif isinstance(answer, Retained):
                 self._retained(answer)
 
-    def _failed(self, batch: list[Queued], error: sqlite3.Error | OSError | StoreFault) -> list[Any]:
+    def _failed(self, batch: list[Envelope], error: sqlite3.Error | OSError | StoreFault) -> list[Any]:
         fault = error if isinstance(error, StoreFault) else explain(error, self._database.path)
         if not isinstance(error, StoreFault) and spoils_connection(error):
             self._connection = None
@@ -236,8 +224,8 @@ class Store(Actor):
         # One exception object for each, as it is raised to each.
         return [Failure(type(fault)(str(fault))) for _ in batch]
 
-    def _count(self, batch: list[Queued]) -> None:
-        writes = sum(isinstance(queued.request, Write) for queued in batch)
+    def _count(self, batch: list[Envelope]) -> None:
+        writes = sum(isinstance(message_of(queued), Write) for queued in batch)
         if writes:
             self._commits += 1
             self._writes += writes
@@ -245,17 +233,17 @@ class Store(Actor):
                 self.ctx.cancel_timer("probe")
                 self.ctx.publish("store.recovered")
 
-    def _answer_failure(self, queued: Queued, error: Exception) -> None:
-        name = type(queued.request).__name__
+    def _answer_failure(self, queued: Envelope, error: Exception) -> None:
+        name = type(message_of(queued)).__name__
         if not isinstance(error, TurnkeepError):
             # The class and the place, not the text: it may quote what a request held.
             frames = traceback.extract_tb(error.__traceback__)[-4:]
             where = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
             log.error("store.function_failed", request=name, error=type(error).__name__, where=where)
             error = HandlerFailed(self.ctx.path, type(error).__name__)
-        if queued.reply is not None:
-            queued.reply.set_exception(error)
-        elif isinstance(queued.request, Retain):
+        if isinstance(queued, Reply):
+            queued.set_exception(error)
+        elif isinstance(queued, Retain):
             self._retain_in(self._settings.retain_every_s)
         else:
             log.warning("store.told_write_failed", request=name, error=type(error).__name__)

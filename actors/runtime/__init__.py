@@ -4,11 +4,12 @@ from actors.runtime.actor import DEFERRED, Actor
 from actors.runtime.budget import Budget
 from actors.runtime.clock import Clock, SystemClock
 from actors.runtime.context import Context
+from actors.runtime.envelope import Envelope
 from actors.runtime.failpoints import Failpoints
 from actors.runtime.mailbox import Overflow
 from actors.runtime.port import Port
 from actors.runtime.ref import Address, Ref
-from actors.runtime.reply import Reply
+from actors.runtime.reply import Reply, message_of
 from actors.runtime.system import System
 from actors.runtime.threaded import Threaded
 from actors.runtime.trace import Traced, Tracer
@@ -21,6 +22,7 @@ __all__ = [
     "Budget",
     "Clock",
     "Context",
+    "Envelope",
     "Failpoints",
     "Overflow",
     "Port",
@@ -32,4 +34,5 @@ __all__ = [
     "Traced",
     "Tracer",
     "Watchdog",
+    "message_of",
 ]
