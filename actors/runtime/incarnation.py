@@ -49,13 +49,10 @@ class Incarnation:
 
     def defer(self) -> Reply[Any] | None:
         """See Context.defer."""
-        if not isinstance(self.current, Reply):
+        reply = self.current
+        if not isinstance(reply, Reply):
             return None
-        self.current.deferred = True
-        self._owe(self.current)
-        return self.current
-
-    def _owe(self, reply: Reply[Any]) -> None:
+        reply.deferred = True
         deferred = self._deferred
         if deferred is None:
             deferred = self._deferred = []
@@ -64,6 +61,7 @@ class Incarnation:
             deferred[:] = [owed for owed in deferred if not owed.done()]
             self._prune_at = 2 * len(deferred) + PRUNE_SLACK
         deferred.append(reply)
+        return reply
 
     def forward(self, ref: "Ref") -> None:
         """See Context.forward."""

@@ -163,3 +163,8 @@ async def test_rel_7_links_and_what_operators_see_go_on(boot, clock, jump):
         opened = await wire.event("admin.sessions.open")
         assert abs(opened["ts"] - clock.wall()) < 30
     await connector.close()
+
+
+def test_rel_7_deadlines_are_made_by_a_clock_that_nobody_can_set():
+    before = time.monotonic()
+    assert before <= SystemClock().monotonic() <= time.monotonic()

@@ -1,6 +1,7 @@
 """REL-2: the database's files are missed when they are taken away, and what they held is saved where it can be."""
 
 import contextlib
+import os
 import shutil
 import sqlite3
 
@@ -10,6 +11,8 @@ from actors.exceptions import StoreUnavailable
 from actors.messages.store import ListSessions
 from storage import open_database
 from storage.database import FILE
+from storage.place import SETTLE_SECONDS, LogSaved, Place
+from tests.clock import StillClock
 from tests.storage.box import StoreBox
 
 
@@ -48,6 +51,47 @@ async def test_rel_2_a_log_that_cannot_be_saved_now_is_saved_later(store):
     await store.close()
     assert texts(path) == ["m1", "m2", "m3"]
     await store.open()
+
+
+@pytest.fixture
+def open_file(tmp_path):
+    with contextlib.closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as raw:
+        raw.execute("PRAGMA journal_mode = WAL")
+        raw.execute("CREATE TABLE t (x)")
+        yield raw
+
+
+@pytest.mark.parametrize("settled", [False, True])
+@pytest.mark.parametrize("suffix", ["", "-wal", "-shm"])
+def test_rel_2_a_file_that_goes_is_missed_however_long_all_were_there(tmp_path, open_file, suffix, settled):
+    clock = StillClock()
+    place = Place(tmp_path / FILE, clock.monotonic)
+    for _ in range(3):
+        place.check(open_file)
+        clock.advance(SETTLE_SECONDS + 0.1 if settled else 0.01)
+    file, away = tmp_path / f"{FILE}{suffix}", tmp_path / "away"
+    for _ in range(3):
+        file.rename(away)
+        for _ in range(3):
+            with pytest.raises((StoreUnavailable, LogSaved)):
+                place.check(open_file)
+            clock.advance(SETTLE_SECONDS + 0.1)
+        away.rename(file)
+        place.check(open_file)
+
+
+def test_rel_2_a_file_that_goes_in_the_tick_in_which_all_were_seen_is_missed(tmp_path, open_file):
+    clock = StillClock()
+    place = Place(tmp_path / FILE, clock.monotonic)
+    for _ in range(3):
+        place.check(open_file)
+        clock.advance(SETTLE_SECONDS / 4)
+    stamp = os.stat(tmp_path).st_mtime_ns
+    (tmp_path / FILE).unlink()
+    # A file system that stamps coarsely.
+    os.utime(tmp_path, ns=(stamp, stamp))
+    with pytest.raises(StoreUnavailable):
+        place.check(open_file)
 
 
 async def crashed(directory):
