@@ -53,8 +53,7 @@ class Activation:
         try:
             if cell.status is Status.STARTING:
                 await self._start()
-            # It waits for nothing: between batches it lets the loop breathe.
-            while cell.own is own and not await self._batch():  # noqa: ASYNC110
+            while cell.own is own and not await self._batch():  # noqa: ASYNC110  # it only lets the loop breathe
                 await asyncio.sleep(0)
         except asyncio.CancelledError:
             # Only a kill, or the end of the loop, cancels an activation; the kill has done its bookkeeping already.

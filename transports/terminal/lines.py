@@ -26,8 +26,7 @@ class Lines:
     async def next(self) -> str | None:
         """Return the next line, None at the end of the input or after ``give_up``."""
         if self._interactive:
-            # Gives input() its line editing.
-            import readline  # noqa: F401
+            import readline  # noqa: F401  # gives input() its line editing
         loop = asyncio.get_running_loop()
         waiting: asyncio.Future[str | None] = loop.create_future()
         self._waiting = waiting
