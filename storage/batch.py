@@ -10,6 +10,7 @@ from actors.exceptions import Conflict, Invalid, Refusal
 from actors.messages.store import Write
 from storage.families import Family
 
+
 class Failure(msgspec.Struct, frozen=True):
     """The outcome of a request that was not carried out; the others of its batch were."""
 
