@@ -203,6 +203,7 @@ class Sessions(Actor):
                 relays=self._relays,
                 make_turn=self._make_turn,
                 settings=self._settings,
+                holding=self._draining,
             ),
         )
 

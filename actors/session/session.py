@@ -65,6 +65,7 @@ class Session(Actor):
         relays: Address,
         make_turn: TurnFactory,
         settings: SessionSettings,
+        holding: bool,
     ) -> None:
         self._session_id = session_id
         self._router = router
@@ -73,7 +74,8 @@ class Session(Actor):
         self._make_turn = make_turn
         self._settings = settings
         self._backoff = Backoff(settings.retry_base_s, settings.retry_cap_s)
-        self._state = machine.State()
+        # One that is made while the daemon drains serves its watchers and begins no turn.
+        self._state = machine.State(holding=holding)
         # Who waits for the turn over which inbox row.
         self._waiting: dict[str, list[Address]] = {}
         # Who watches the running turn: told its outcome if the turn's actor crashes.

@@ -9,6 +9,7 @@ from actors.messages.rows import DeliveryState, HistoryKind, TurnState
 from actors.messages.session import StopTurn
 from actors.messages.store import ListDeliveries, ListSessions, ListTurns, ReadHistory
 from tests.acceptance.conftest import Api
+from tests.admin_wire import AdminWire
 from tests.daemon import Daemon
 from tests.fakes.backend_script import Die, Finish, Hold, Reply, Role, Silence, Text
 from tests.fakes.connector import Connector, event
@@ -205,6 +206,35 @@ async def test_a_turn_that_ends_within_the_drain_is_whole(boot, client, backend)
     assert await draining == 0
     await stream.rest()
     assert stream.text == "Hello"
+
+
+async def test_no_turn_begins_in_a_daemon_that_drains_and_what_waits_is_turned_by_the_next(
+    boot, client, backend
+):
+    from actors.messages.session import DrainSessions, LiveSessions
+
+    harness = await boot()
+    assert await harness.at("/sessions").ask(DrainSessions(), harness.within(10)) == 0
+    async with AdminWire(harness.url, harness.admin_token) as wire:
+        # Watching wakes the session; it has to leave again without the turn.
+        accepted = (await wire.ask("sessions.send", chat="main", text="hello", watch=True))["accepted"]
+
+        async def left():
+            # The first to go has served the watcher: the router grants it only when nothing is on its way.
+            return not await harness.ask("/sessions", LiveSessions())
+
+        await until(left)
+    await harness.system.idle()
+    assert backend.exchanges == [] and await turns(harness) == ()
+    await harness.stop()
+    again = await boot()
+    await until(lambda: _committed(again))
+    (turn,) = await turns(again)
+    assert turn.session_id == accepted["session_id"] and len(backend.exchanges) == 1
+
+
+async def _committed(harness):
+    return [turn.state for turn in await turns(harness)] == [TurnState.COMMITTED]
 
 
 # A write whose answer comes too late
