@@ -260,7 +260,9 @@ def _announced(config: Config, url: str, ready_file: Path | None) -> Iterator[No
             except OSError as error:
                 raise StartFailed("/", f"{file} cannot be written: {error.strerror}") from error
             written.callback(file.unlink, missing_ok=True)
-        _Unfailing(sys.stdout).write(f"{_welcome(config, url)}\n")
+        _Unfailing(sys.stdout).write(
+            f"{_welcome(config, url, api_key=(config.data_path / API.file).exists())}\n"
+        )
         yield
 
 
@@ -271,7 +273,7 @@ def _replace(file: Path, text: str) -> None:
     partial.replace(file)
 
 
-def _welcome(config: Config, url: str) -> str:
+def _welcome(config: Config, url: str, *, api_key: bool) -> str:
     data = config.data_path
     lanes = ", ".join(
         f"{lane.name} ({lane.model} at {lane.base_url})" if lane.base_url else f"{lane.name} (echo)"
@@ -280,17 +282,26 @@ def _welcome(config: Config, url: str) -> str:
     if not lanes:
         lanes = "echo: no model is configured, answers repeat what was said (set TURNKEEP_BASE_URL and TURNKEEP_MODEL)"
     where = "" if data == default_data_dir() else f" --data-dir {shlex.quote(str(data))}"
+    secrets = f"{data / ADMIN.file} (administration)"
+    if api_key:
+        secrets += f", {data / API.file} (API clients)"
+        client: tuple[str, ...] = (
+            f'  curl {url}/v1/chat/completions -H "Authorization: Bearer $(cat {shlex.quote(str(data / API.file))})" \\',
+            """       -H 'Content-Type: application/json' -d '{"messages": [{"role": "user", "content": "hello"}]}'""",
+        )
+    else:
+        # It was moved away, or stayed behind when a copy of the database was put in place.
+        client = (f"  bin/turnkeepctl{where} keys add NAME  make another key for API clients",)
     return "\n".join(
         (
             f"turnkeepd {version('turnkeep')} is ready at {url}",
             f"  lanes    {lanes}",
             f"  data     {data}",
-            f"  secrets  {data / ADMIN.file} (administration), {data / API.file} (API clients)",
+            f"  secrets  {secrets}",
             "Next, in a second terminal:",
             f"  bin/turnkeepctl{where} chat      talk to it",
             f"  bin/turnkeepctl{where} ps        see its actors",
-            f'  curl {url}/v1/chat/completions -H "Authorization: Bearer $(cat {shlex.quote(str(data / API.file))})" \\',
-            """       -H 'Content-Type: application/json' -d '{"messages": [{"role": "user", "content": "hello"}]}'""",
+            *client,
         )
     )
 

@@ -122,9 +122,16 @@ async def test_a_complaint_without_a_reader_keeps_its_exit_code(tmp_path):
 
 def test_the_welcome_can_be_copied_into_a_shell(tmp_path):
     config = load(environment={"TURNKEEP_DATA_DIR": "/a b/data"}).config
-    shown = _welcome(config, "http://127.0.0.1:7340")
+    shown = _welcome(config, "http://127.0.0.1:7340", api_key=True)
     assert "bin/turnkeepctl --data-dir '/a b/data' chat" in shown
     assert "$(cat '/a b/data/api.key')" in shown
+
+
+def test_the_welcome_names_no_key_that_is_not_there():
+    config = load(environment={"TURNKEEP_DATA_DIR": "/a b/data"}).config
+    shown = _welcome(config, "http://127.0.0.1:7340", api_key=False)
+    assert "api.key" not in shown and "curl" not in shown
+    assert "bin/turnkeepctl --data-dir '/a b/data' keys add NAME" in shown
 
 
 def test_the_welcome_names_what_answers(tmp_path):
@@ -133,5 +140,5 @@ def test_the_welcome_names_what_answers(tmp_path):
         '[[lane]]\nname = "dry"\nkind = "echo"\n'
         '[[lane]]\nname = "fast"\nbase_url = "http://x/v1"\nmodel = "m"\n'
     )
-    shown = _welcome(load(file, environment={}).config, "http://127.0.0.1:7340")
+    shown = _welcome(load(file, environment={}).config, "http://127.0.0.1:7340", api_key=True)
     assert "dry (echo), fast (m at http://x/v1)" in shown
