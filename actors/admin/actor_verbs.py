@@ -4,7 +4,7 @@ from typing import Any
 
 from actors.admin.edges import Call, Verb
 from actors.admin.selection import depth, select
-from actors.exceptions import Conflict, NotFound
+from actors.exceptions import Conflict, Invalid, NotFound
 from actors.messages.admin import (
     AdminRequest,
     Answer,
@@ -20,14 +20,15 @@ from actors.messages.admin import (
 from actors.messages.lifecycle import ActorInfo, DownReason, Resume, Status, StopStatus, Suspend
 from actors.runtime import Ref
 
-ROOT = "/"
-
 NEVER_HELD = frozenset({"/", "/admin", "/store"})
 """While one of these is suspended nobody could say resume."""
 
-NEVER_RESTARTED = {
-    "/": "it has no supervisor; it is stopped with the daemon by system.shutdown",
+NEVER_STOPPED = {
+    "/": "it has no supervisor, and ends with the daemon; use system.shutdown",
     "/admin": "it carries this request out, and would not be there to answer it",
+}
+
+NEVER_RESTARTED = NEVER_STOPPED | {
     "/front": "it carries this connection, and would not be there to answer on it; actors.stop does the same unanswered",
 }
 """
@@ -35,12 +36,20 @@ Everything else is: what is sent to a supervised actor meanwhile waits in its ma
 finishes and answers the batch in hand.
 """
 
+STATES = tuple(status.name.lower() for status in Status)
 DOWN = Status.DOWN.name.lower()
 QUARANTINED = Status.QUARANTINED.name.lower()
 
 
 async def list_actors(request: ListActors, call: Call) -> Answer:
-    """Return the rows of ``ps``, read in one pass, and how many there are besides those shown."""
+    """
+    Return the rows of ``ps``, read in one pass, and how many there are besides those shown.
+
+    Raises Invalid for a state that no actor can be in. A kind is as good as any other: that of a session is known only
+    while one lives.
+    """
+    if unknown := [state for state in request.states if state not in STATES]:
+        raise Invalid(f"there is no state {unknown[0]!r}; there are: {', '.join(STATES)}")
     system = call.edges.system
     rows = system.actors()
     return {
@@ -61,13 +70,13 @@ async def get_actor(request: GetActor, call: Call) -> Answer:
     for row in rows:
         if row.path == request.path:
             return {"actor": row, "children": [child.path for child in rows if child.parent == row.path]}
-    raise NotFound(f"there is no actor {request.path}")
+    raise _unknown(request.path)
 
 
 async def stop_actor(request: StopActor, call: Call) -> Answer:
     """Stop it, and kill it if it does not end in time."""
-    if request.path == ROOT:
-        raise Conflict("the root is stopped with the daemon; use system.shutdown")
+    if request.path in NEVER_STOPPED:
+        raise Conflict(f"{request.path} is not stopped: {NEVER_STOPPED[request.path]}")
     ref = _find(request.path, call)
     _refuse_quarantined(request.path, call)
     if _row(request.path, call).state == DOWN:
@@ -150,15 +159,20 @@ def _refuse_quarantined(path: str, call: Call) -> None:
 def _row(path: str, call: Call) -> ActorInfo:
     row = call.edges.system.info(path)
     if row is None:
-        raise NotFound(f"there is no actor {path}")
+        raise _unknown(path)
     return row
 
 
 def _find(path: str, call: Call) -> Ref:
     ref = call.edges.system.find(path)
     if ref is None:
-        raise NotFound(f"there is no actor {path}")
+        raise _unknown(path)
     return ref
+
+
+def _unknown(path: str) -> NotFound:
+    hint = "" if path.startswith("/") else f"; a path begins with a slash: /{path}"
+    return NotFound(f"there is no actor {path}{hint}")
 
 
 ACTOR_VERBS: dict[type[AdminRequest], Verb] = {

@@ -338,6 +338,8 @@ async def test_adm_5_what_is_done_to_actors_is_audited(daemon):
     assert (await actors("stop", "/nobody")).code == 4
     refused = await actors("restart", "/admin")
     assert refused.code == 5 and "carries this request out" in refused.err
+    refused = await actors("stop", "/admin")
+    assert refused.code == 5 and "carries this request out" in refused.err
     assert (await actors("list", "--sort", "size")).code == 2
     trace = await actors("trace", "/store", "--count", "1", "--contents")
     assert trace.code == 0 and "\x1b" not in trace.out
@@ -350,6 +352,7 @@ async def test_adm_5_what_is_done_to_actors_is_audited(daemon):
         ("admin.actors.restart", "/lanes/fake", "ok"),
         ("admin.actors.stop", "/nobody", "not_found"),
         ("admin.actors.restart", "/admin", "conflict"),
+        ("admin.actors.stop", "/admin", "conflict"),
         ("admin.actors.trace", "/store", "ok"),
     ]
 
