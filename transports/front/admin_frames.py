@@ -1,7 +1,9 @@
 """The JSON of the admin protocol: requests in, answers and events out."""
 
 import difflib
-from typing import Any, Union
+import enum
+import re
+from typing import Any, Union, get_args
 
 import msgspec
 
@@ -41,6 +43,7 @@ class BadFrame(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
 
+_FIELD = re.compile(r" - at `\$\.(?P<name>\w+)")
 _HEAD = msgspec.json.Decoder(Head)
 _REQUEST: msgspec.json.Decoder[AdminRequest] = msgspec.json.Decoder(Union[REQUESTS])  # noqa: UP007  # a tuple
 _ENCODER = msgspec.json.Encoder()
@@ -59,7 +62,25 @@ def read(raw: bytes) -> AdminRequest | BadFrame:
     try:
         return _REQUEST.decode(raw)
     except (msgspec.DecodeError, RecursionError) as error:
-        return BadFrame(id=head.id, code="invalid", message=f"{head.type}: {error}")
+        text = f"{error}{_choices(TYPES[head.type], str(error))}"
+        return BadFrame(id=head.id, code="invalid", message=f"{head.type}: {text}")
+
+
+def _choices(request: type[AdminRequest], error: str) -> str:
+    """Return what could be said instead, where an error is about one word of a known set."""
+    if not error.startswith("Invalid enum value"):
+        return ""
+    place = _FIELD.search(error)
+    fields = {field.encode_name: field.type for field in msgspec.structs.fields(request)}
+    known = _enum(fields[place["name"]]) if place and place["name"] in fields else None
+    return f"; there are: {', '.join(str(member.value) for member in known)}" if known else ""
+
+
+def _enum(kind: Any) -> type[enum.Enum] | None:
+    """Return the enum that a field's type is or holds."""
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return kind
+    return next((found for part in get_args(kind) if (found := _enum(part))), None)
 
 
 def _unknown(name: str) -> str:

@@ -17,7 +17,15 @@ from actors.messages.rows import KeyScope
 from transports.front.auth import authenticate
 from transports.front.completions import DEFAULT_MODEL, Completions
 from transports.front.edges import Edges
-from transports.front.errors import RETRY_AFTER, SHOULD_NOT_RETRY, ApiError, draining, from_fault, internal
+from transports.front.errors import (
+    RETRY_AFTER,
+    SHOULD_NOT_RETRY,
+    ApiError,
+    draining,
+    from_fault,
+    internal,
+    no_such_model,
+)
 from transports.front.guard import Guard
 from transports.front.readiness import Readiness
 from transports.front.session_header import SHOWN
@@ -102,11 +110,9 @@ class Routes:
     async def model(self, request: Request) -> Response:
         """Show one lane."""
         await self._authenticate(request)
-        name = request.path_params["model"]
-        if name not in self._names() and name not in [
-            lane.model for lane in self._edges.live_lanes() if lane.model
-        ]:
-            raise ApiError(404, "model_not_found", "There is no model of that name.", param="model")
+        name, names = request.path_params["model"], self._names()
+        if name not in names and name not in [lane.model for lane in self._edges.live_lanes() if lane.model]:
+            raise no_such_model(names)
         return _json(self._model(name))
 
     async def _authenticate(self, request: Request) -> None:

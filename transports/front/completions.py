@@ -20,7 +20,7 @@ from transports.front.auth import authenticate
 from transports.front.chunks import Chunks, Head, whole
 from transports.front.completion_request import CompletionRequest, parse
 from transports.front.edges import Edges, LaneRef
-from transports.front.errors import RETRY_AFTER, ApiError, draining, from_fault, turn_failed
+from transports.front.errors import RETRY_AFTER, ApiError, draining, from_fault, no_such_model, turn_failed
 from transports.front.exchange import ClientLeft, Exchange
 from transports.front.feed import FAILED, BegunAgain, End, Gone, Silence, Text
 from transports.front.intake import Chat, Intake
@@ -100,10 +100,7 @@ class Completions:
                 if not lane.live:
                     raise _no_lane(f"The model {lane.name} is quarantined or starting; try again later.")
                 return lane
-        names = ", ".join((DEFAULT_MODEL, *(lane.name for lane in lanes)))
-        raise ApiError(
-            404, "model_not_found", f"There is no model of that name; there are: {names}.", param="model"
-        )
+        raise no_such_model((DEFAULT_MODEL, *(lane.name for lane in lanes)))
 
     async def _keep(
         self, chat: Chat, request: CompletionRequest, lane: LaneRef, detached: bool, budget: Budget

@@ -1,5 +1,6 @@
 """How errors reach HTTP clients: OpenAI's shape, our own wording."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -84,6 +85,12 @@ def unauthorized() -> ApiError:
 def draining() -> ApiError:
     """A request that came while the daemon stops."""
     return ApiError(503, "draining", "Turnkeep is stopping; try again in a moment.", headers=(RETRY_AFTER,))
+
+
+def no_such_model(names: Iterable[str]) -> ApiError:
+    """A model that nobody offers; ``names`` are those that can be asked for."""
+    text = f"There is no model of that name; there are: {', '.join(names) or 'none now'}."
+    return ApiError(404, "model_not_found", text, param="model")
 
 
 def from_fault(error: TurnkeepError) -> ApiError:

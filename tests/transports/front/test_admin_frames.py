@@ -89,6 +89,19 @@ def test_what_is_wrong_with_a_request_is_named():
     assert "$.name" in bad({"id": 1, "type": "peers.add", "name": "../x"})[2]
 
 
+@pytest.mark.parametrize(
+    ("request_type", "fields", "choices"),
+    [
+        ("peers.add", {"name": "p", "role": "conector"}, "connector, gateway"),
+        ("deliveries.list", {"states": ["dead", "nope"]}, "pending, attempting, unknown, delivered, dead"),
+        ("keys.add", {"name": "k", "scopes": ["root"]}, "api, observe, operate, admin"),
+        ("actors.list", {"sort": "size"}, "path, depth, oldest, busy, handled, restarts, age"),
+    ],
+)
+def test_where_one_of_some_words_is_wanted_they_are_named(request_type, fields, choices):
+    assert bad({"type": request_type, **fields})[2].endswith(f"; there are: {choices}")
+
+
 @given(st.binary(max_size=200))
 def test_hostile_bytes_are_a_request_or_an_error(raw):
     assert isinstance(frames.read(raw), AdminRequest | frames.BadFrame)

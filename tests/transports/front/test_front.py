@@ -510,6 +510,15 @@ async def test_paths_are_exact(tmp_path: Path, client: aiohttp.ClientSession, pa
         assert response.status == status and response.content_type == "application/json"
 
 
+async def test_a_model_that_is_not_there_is_answered_with_those_that_are(
+    tmp_path: Path, client: aiohttp.ClientSession
+) -> None:
+    async with FrontBox(tmp_path) as box:
+        status, body = await get(client, box, "/v1/models/nope")
+        assert (status, body["error"]["code"]) == (404, "model_not_found")
+        assert body["error"]["message"].endswith("there are: turnkeep, fake.")
+
+
 async def test_a_page_of_another_origin_may_send_what_client_libraries_send(
     tmp_path: Path, client: aiohttp.ClientSession
 ) -> None:
