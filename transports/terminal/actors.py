@@ -17,7 +17,7 @@ from transports.terminal.output import (
     span,
     styled,
 )
-from transports.terminal.ps import ps
+from transports.terminal.ps import ps, since_then
 from transports.terminal.verb import Desk, verb
 
 app = typer.Typer()
@@ -46,8 +46,8 @@ async def get(desk: Desk, path: Path) -> None:
             "last error": actor["last_error"],
             "since": f"{moment(actor['since'])} ({span(actor['age'])})",
             "waiting": f"{actor['control_depth']} control, {actor['ordinary_depth']} ordinary",
-            "oldest": span(actor["oldest_age"]),
-            "busy for": span(actor["busy_for"]),
+            "oldest": since_then(actor["oldest_age"]),
+            "busy for": since_then(actor["busy_for"]),
             "handled": actor["handled"],
             "children": result["children"],
         }

@@ -44,7 +44,10 @@ async def chat(
         str | None, typer.Option("--session", metavar="ID", help="Any session instead, by its id.")
     ] = None,
     platform: Annotated[
-        str, typer.Option("--platform", help="The platform of which Turnkeep itself is the connector.")
+        str,
+        typer.Option(
+            "--platform", metavar="NAME", help="The platform of which Turnkeep itself is the connector."
+        ),
     ] = "console",
     history: Annotated[
         int | None,

@@ -25,7 +25,8 @@ async def events(
         typer.Option("--from", metavar="N", help="Begin at this number; a negative one counts back."),
     ] = None,
     kind: Annotated[
-        list[str] | None, typer.Option("--kind", help="Only kinds that begin like this; repeatable.")
+        list[str] | None,
+        typer.Option("--kind", metavar="KIND", help="Only kinds that begin like this; repeatable."),
     ] = None,
 ) -> None:
     """Show events; each has a number, from which a later call can go on."""

@@ -13,13 +13,18 @@ app = typer.Typer()
 @verb(app, "add")
 async def add(
     desk: Desk,
-    name: Annotated[str, typer.Argument(help="The key's name.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The key's name.")],
     scope: Annotated[
         list[str] | None,
-        typer.Option("--scope", help="api (the default), observe, operate or admin; repeatable."),
+        typer.Option(
+            "--scope", metavar="SCOPE", help="api (the default), observe, operate or admin; repeatable."
+        ),
     ] = None,
     owner: Annotated[
-        str | None, typer.Option("--owner", help="Keys of one owner see the same chats. Default: the name.")
+        str | None,
+        typer.Option(
+            "--owner", metavar="OWNER", help="Keys of one owner see the same chats. Default: the name."
+        ),
     ] = None,
 ) -> None:
     """Make a key and show it."""
@@ -56,7 +61,9 @@ async def list_(desk: Desk) -> None:
 
 
 @verb(app, "revoke")
-async def revoke(desk: Desk, key: Annotated[str, typer.Argument(help="Its name or id.")]) -> None:
+async def revoke(
+    desk: Desk, key: Annotated[str, typer.Argument(metavar="KEY", help="Its name or id.")]
+) -> None:
     """Refuse a key from now on."""
     result = await desk.call("keys.revoke", key=key)
     if desk.as_json:

@@ -3,6 +3,7 @@
 import datetime
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,6 +11,9 @@ from typing import Any
 BOLD = "\x1b[1m"
 DIM = "\x1b[2m"
 PLAIN = "\x1b[0m"
+
+GAP = "  "
+NOTHING = "-"
 
 
 def styled(text: str, style: str) -> str:
@@ -34,13 +38,13 @@ def printable(text: str) -> str:
 def cell(value: Any) -> str:
     """Return a value as one line of a table."""
     if value is None or value == "":
-        return "-"
+        return NOTHING
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.3f}".rstrip("0").rstrip(".")
     if isinstance(value, list | tuple):
-        return ", ".join(cell(one) for one in value) or "-"
+        return ", ".join(cell(one) for one in value) or NOTHING
     return " ".join(printable(str(value)).split())
 
 
@@ -55,7 +59,11 @@ def show_json_line(value: Any) -> None:
 
 
 def show_table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print rows in columns; numbers stand right."""
+    """
+    Print rows in columns; numbers stand right.
+
+    On a terminal that is too narrow each row is told in words instead: a wrapped line stands under no heading.
+    """
     values = [list(row) for row in rows]
     texts = [[cell(value) for value in row] for row in values]
     widths = [
@@ -67,9 +75,30 @@ def show_table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         and all(isinstance(row[n], int | float) and not isinstance(row[n], bool) for row in values)
         for n in range(len(heads))
     ]
+    room = shutil.get_terminal_size().columns
+    if texts and sys.stdout.isatty() and sum(widths) + len(GAP) * (len(widths) - 1) > room:
+        for row in texts:
+            _tell(heads, row, room)
+        return
     print(styled(_line(heads, widths, right), BOLD))
     for row in texts:
         print(_line(row, widths, right))
+
+
+def _tell(heads: Sequence[str], row: Sequence[str], room: int) -> None:
+    """Print the row's first cell, and below it the others that say something, each after its heading."""
+    print(styled(row[0], BOLD))
+    line = ""
+    for head, text in zip(heads[1:], row[1:], strict=True):
+        if text in (NOTHING, "0"):
+            continue
+        told = f"{GAP}{head.lower()} {text}"
+        if line and len(line) + len(told) > room:
+            print(line)
+            line = ""
+        line += told
+    if line:
+        print(line)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
@@ -77,7 +106,7 @@ def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) ->
         text.rjust(width) if to_right else text.ljust(width)
         for text, width, to_right in zip(cells, widths, right, strict=True)
     ]
-    return "  ".join(aligned).rstrip()
+    return GAP.join(aligned).rstrip()
 
 
 def show_facts(facts: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from transports.terminal.verb import Desk, verb
 
 app = typer.Typer()
 
-Name = Annotated[str, typer.Argument(help="The peer's name.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The peer's name.")]
 
 
 @verb(app, "add")
@@ -20,10 +20,12 @@ async def add(
         list[str] | None,
         typer.Option("--identity", metavar="PLATFORM:BOT", help="What it fronts; at least one; repeatable."),
     ] = None,
-    role: Annotated[str, typer.Option("--role", help="connector or gateway.")] = "connector",
+    role: Annotated[str, typer.Option("--role", metavar="ROLE", help="connector or gateway.")] = "connector",
     scope: Annotated[
         list[str] | None,
-        typer.Option("--scope", help="A guild or workspace that it may act in; repeatable. None: all."),
+        typer.Option(
+            "--scope", metavar="SCOPE", help="A guild or workspace that it may act in; repeatable. None: all."
+        ),
     ] = None,
 ) -> None:
     """Let a relay peer in, and show its secret."""

@@ -18,8 +18,12 @@ HEADS = (
 ORDERS = ("path", "depth", "oldest", "busy", "handled", "restarts", "age")
 
 Prefix = Annotated[str, typer.Argument(metavar="PATH", help="Only this actor and those under it.")]
-Kind = Annotated[list[str] | None, typer.Option("--kind", help="Only of this kind; repeatable.")]
-State = Annotated[list[str] | None, typer.Option("--state", help="Only in this state; repeatable.")]
+Kind = Annotated[
+    list[str] | None, typer.Option("--kind", metavar="KIND", help="Only of this kind; repeatable.")
+]
+State = Annotated[
+    list[str] | None, typer.Option("--state", metavar="STATE", help="Only in this state; repeatable.")
+]
 Depth = Annotated[
     int, typer.Option("--depth", metavar="N", min=0, help="Only those for which N messages wait, or more.")
 ]
@@ -73,6 +77,11 @@ async def tree(desk: Desk) -> None:
         _draw(root, "", "")
 
 
+def since_then(seconds: float) -> str | None:
+    """Return how long something has lasted; None if there is nothing: no message waits, no handler runs."""
+    return span(seconds) if seconds else None
+
+
 def row(actor: dict[str, Any]) -> list[Any]:
     """Return an actor's cells, one for each of HEADS."""
     return [
@@ -82,8 +91,8 @@ def row(actor: dict[str, Any]) -> list[Any]:
         actor["incarnation"],
         actor["control_depth"],
         actor["ordinary_depth"],
-        span(actor["oldest_age"]),
-        span(actor["busy_for"]),
+        since_then(actor["oldest_age"]),
+        since_then(actor["busy_for"]),
         actor["handled"],
         actor["restarts"],
         actor["last_error"],
@@ -98,7 +107,7 @@ def _draw(node: dict[str, Any], before: str, below: str) -> None:
     if node["depth"]:
         about += f", {node['depth']} waiting"
     if node["restarts"]:
-        about += f", {node['restarts']} restarts"
+        about += f", {node['restarts']} restart{'s' if node['restarts'] > 1 else ''}"
     print(f"{before}{name}  {styled(about, DIM)}")
     for n, child in enumerate(node["children"]):
         last = n == len(node["children"]) - 1

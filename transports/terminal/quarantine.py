@@ -17,7 +17,9 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="As list shows it, an 
 async def list_(
     desk: Desk,
     lifted: Annotated[bool, typer.Option("--lifted", help="Show the past ones, too, newest first.")] = False,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most so many past ones.")] = 50,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, max=1000, help="At most so many past ones.")
+    ] = 50,
 ) -> None:
     """List what is quarantined."""
     result = await desk.call("quarantine.list", lifted=lifted, limit=limit)

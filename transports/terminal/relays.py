@@ -31,10 +31,14 @@ async def deliveries(
     desk: Desk,
     state: Annotated[
         list[str] | None,
-        typer.Option("--state", help="pending, attempting, unknown, delivered or dead; repeatable."),
+        typer.Option(
+            "--state", metavar="STATE", help="pending, attempting, unknown, delivered or dead; repeatable."
+        ),
     ] = None,
-    peer: Annotated[str | None, typer.Option("--peer", help="Only this peer's.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most so many.")] = 100,
+    peer: Annotated[str | None, typer.Option("--peer", metavar="PEER", help="Only this peer's.")] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, max=1000, help="At most so many.")
+    ] = 100,
 ) -> None:
     """List deliveries, the newest first, without their texts."""
     result = await desk.call("deliveries.list", states=state or [], peer=peer, limit=limit)

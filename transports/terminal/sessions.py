@@ -9,16 +9,18 @@ from transports.terminal.verb import Desk, verb
 
 app = typer.Typer()
 
-Session = Annotated[str, typer.Argument(help="The session's id, or the beginning of it.")]
+Session = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id, or the beginning of it.")]
 
 
 @verb(app, "list")
 async def list_(
     desk: Desk,
     peer: Annotated[
-        str | None, typer.Option("--peer", help="Only this peer's; console for your own.")
+        str | None, typer.Option("--peer", metavar="PEER", help="Only this peer's; console for your own.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most so many.")] = 50,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, max=1000, help="At most so many.")
+    ] = 50,
 ) -> None:
     """List sessions, the most recently active first."""
     result = await desk.call("sessions.list", peer=peer, limit=limit)
@@ -78,7 +80,7 @@ async def show(desk: Desk, session: Session) -> None:
 async def send(
     desk: Desk,
     session: Session,
-    text: Annotated[str, typer.Argument(help="What to say.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to say.")],
     wait: Annotated[bool, typer.Option("--wait", help="Print the answer as it comes.")] = False,
 ) -> None:
     """Say something to a session."""
@@ -99,7 +101,9 @@ async def send(
 async def history(
     desk: Desk,
     session: Session,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="The newest so many.")] = 50,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, max=1000, help="The newest so many.")
+    ] = 50,
 ) -> None:
     """Print what was said in a session."""
     result = await desk.call("sessions.history", session_id=session, limit=limit)

@@ -42,7 +42,10 @@ async def status(desk: Desk) -> None:
 
 
 @verb(app, "backup")
-async def backup(desk: Desk, file: Annotated[Path, typer.Argument(metavar="FILE")]) -> None:
+async def backup(
+    desk: Desk,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file on the daemon's machine.")],
+) -> None:
     """Copy the database to a new file while the daemon goes on; secret.key is not in it."""
     async with await desk.connect(BACKUP_SECONDS) as client:
         # The daemon stands in another directory, as a rule.

@@ -15,6 +15,30 @@ def test_an_empty_table_has_its_head(capsys):
     assert capsys.readouterr().out == "NAME  N\n"
 
 
+def test_on_a_terminal_that_is_too_narrow_each_row_is_told_in_words(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("NO_COLOR", "1")
+    rows = [("/a/long/path", "running", 0, None, 12), ("/b", "suspended", 3, "ValueError", 7)]
+    heads = ("PATH", "STATE", "DEPTH", "ERROR", "HANDLED")
+    monkeypatch.setenv("COLUMNS", "51")
+    show_table(heads, rows)
+    table = capsys.readouterr().out
+    assert table.startswith("PATH  ") and len(table.splitlines()) == 3
+    assert max(len(line) for line in table.splitlines()) == 51
+    monkeypatch.setenv("COLUMNS", "50")
+    show_table(heads, rows)
+    assert capsys.readouterr().out == (
+        "/a/long/path\n  state running  handled 12\n"
+        "/b\n  state suspended  depth 3  error ValueError\n  handled 7\n"
+    )
+
+
+def test_what_is_no_terminal_gets_a_table_however_wide(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "5")
+    show_table(("NAME", "N"), [("a", 1)])
+    assert capsys.readouterr().out == "NAME  N\na     1\n"
+
+
 def test_facts(capsys):
     show_facts({"a": 1, "long": None})
     assert capsys.readouterr().out == "a     1\nlong  -\n"

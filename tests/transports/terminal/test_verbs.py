@@ -73,6 +73,24 @@ async def test_ps_shows_what_is_asked_for(harness, desk, json_desk, capsys):
     with pytest.raises(Failure, match="depth, oldest") as failed:
         await ps.ps(desk, sort="size")
     assert failed.value.exit_code is Exit.USAGE
+    with pytest.raises(Failure, match=r"'asleep'; there are: created, .*suspended.* stopped$") as failed:
+        await ps.ps(desk, state=["running", "asleep"])
+    assert failed.value.exit_code is Exit.USAGE
+
+
+async def test_an_actor_for_which_nothing_waits_has_no_oldest_message(harness, desk, capsys):
+    def columns(out):
+        line = next(line.split() for line in out.splitlines() if line.startswith("/sessions "))
+        return dict(zip(ps.HEADS, line, strict=True))
+
+    idle = columns(await shown(capsys, ps.ps(desk)))
+    assert (idle["ORDINARY"], idle["OLDEST"], idle["BUSY"]) == ("0", "-", "-")
+    assert "oldest       -\nbusy for     -\n" in await shown(capsys, actors.get(desk, "/sessions"))
+    await desk.call("actors.suspend", path="/sessions")
+    await desk.call("sessions.send", chat="main", text="hello")
+    waiting = columns(await shown(capsys, ps.ps(desk)))
+    assert waiting["ORDINARY"] == "1" and waiting["OLDEST"].endswith("s")
+    await desk.call("actors.resume", path="/sessions")
 
 
 async def test_one_actor(desk, json_desk, capsys):
@@ -87,12 +105,19 @@ async def test_one_actor(desk, json_desk, capsys):
     restarted = await result(capsys, actors.restart(json_desk, "/lanes/fake"))
     assert restarted == {"status": "restarted", "incarnation": 2}
     assert await shown(capsys, actors.stop(desk, "/lanes/fake")) == "/lanes/fake has stopped\n"
+    for refused in ("/", "/admin"):
+        with pytest.raises(Failure, match="is not stopped") as failed:
+            await actors.stop(desk, refused)
+        assert failed.value.exit_code is Exit.REFUSED
     for refused in ("/", "/admin", "/front"):
         with pytest.raises(Failure) as failed:
             await actors.restart(desk, refused)
         assert failed.value.exit_code is Exit.REFUSED
     with pytest.raises(Failure) as failed:
         await actors.get(desk, "/nobody")
+    assert failed.value.exit_code is Exit.NOT_FOUND
+    with pytest.raises(Failure, match=r"begins with a slash: /store$") as failed:
+        await actors.get(desk, "store")
     assert failed.value.exit_code is Exit.NOT_FOUND
 
 
