@@ -73,6 +73,7 @@ def families(seal: Seal, conversations: Conversations, retention: RetentionSetti
         requests.AppendEvents: events.append_events,
         requests.LastEventSeq: events.last_event_seq,
         requests.ReadEvents: events.read_events,
+        requests.ReadEventsBefore: events.read_events_before,
         quarantine.KeepQuarantine: quarantines.keep_quarantine,
         quarantine.ReadQuarantines: quarantines.read_quarantines,
         Retain: partial(retain, settings=retention),

@@ -12,7 +12,7 @@ from actors.exceptions import ActorStopped, RuntimeFault, TurnkeepError
 from actors.messages.base import ControlMessage
 from actors.messages.events import Event, Gap, Page, Publish, ReadBack, Subscribe, Unsubscribe
 from actors.messages.lifecycle import DownReason
-from actors.messages.store import AppendEvents, LastEventSeq, ReadEvents
+from actors.messages.store import AppendEvents, LastEventSeq, ReadEvents, ReadEventsBefore
 from actors.runtime import DEFERRED, Actor, Address, Ref, Reply
 
 log = structlog.get_logger("turnkeep.events")
@@ -251,8 +251,13 @@ class EventBus(Actor):
         if self._ring.holds(from_seq):
             return self._page(message, from_seq, self._ring.since(from_seq, message.limit))
         reply = self.ctx.defer()
+        past = (
+            self._ask_before(self._ring.first_seq - from_seq, message.limit)
+            if message.from_seq < 0
+            else self._ask_past(from_seq, message.limit)
+        )
         self.ctx.pipe(
-            self._ask_past(from_seq, message.limit),
+            past,
             lambda events: PageRead(request=message, from_seq=from_seq, reply=reply, events=events),
             lambda error: PageRead(request=message, from_seq=from_seq, reply=reply, events=None),
         )
@@ -261,8 +266,12 @@ class EventBus(Actor):
     def _page_read(self, message: PageRead) -> None:
         # The store has failed, or forgotten: what is left is in the ring.
         events = message.events or self._ring.since(message.from_seq, message.request.limit)
+        from_seq = message.from_seq
+        if message.request.from_seq < 0 and events:
+            # What is counted back to is what there is: nothing is missing before it.
+            from_seq = events[0].seq
         if message.reply is not None:
-            message.reply.set(self._page(message.request, message.from_seq, events))
+            message.reply.set(self._page(message.request, from_seq, events))
 
     def _page(self, request: ReadBack, from_seq: int, events: tuple[Event, ...]) -> Page:
         last = self._ring.last_seq
@@ -271,6 +280,11 @@ class EventBus(Actor):
             return Page(entries=entries, next_seq=events[-1].seq + 1, last_seq=last)
         gap = (Gap(next_seq=last + 1),) if from_seq <= last else ()
         return Page(entries=gap, next_seq=last + 1, last_seq=last)
+
+    def _ask_before(self, count: int, limit: int) -> Reply[tuple[Event, ...]]:
+        """Ask for so many of those that the ring does not hold any more."""
+        before = ReadEventsBefore(seq=self._ring.first_seq, count=count, limit=limit)
+        return self._store.ask(before, self.ctx.within(self._settings.store_s))
 
     def _ask_past(self, from_seq: int, limit: int) -> Reply[tuple[Event, ...]]:
         return self._store.ask(

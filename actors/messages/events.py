@@ -55,7 +55,7 @@ class ReadBack(Request["Page"], frozen=True, kw_only=True):
     """
     Read what has happened from ``from_seq`` on, a page at a time: how a subscriber catches up at its own pace.
 
-    A negative ``from_seq`` counts back from the newest event.
+    A negative ``from_seq`` counts events back from the newest one: numbers that were never given do not count.
     """
 
     from_seq: int

@@ -438,6 +438,14 @@ class ReadEvents(Read[tuple[Event, ...]], frozen=True, kw_only=True):
     limit: int = 1000
 
 
+class ReadEventsBefore(Read[tuple[Event, ...]], frozen=True, kw_only=True):
+    """The ``count`` newest events before ``seq``, oldest first, or fewer if there are not so many; of them ``limit``."""
+
+    seq: int
+    count: int
+    limit: int = 1000
+
+
 class BackUp(Request["BackedUp"], frozen=True, kw_only=True):
     """
     Copy the database to a new file (0600), as it is now, while writes go on.

@@ -23,6 +23,7 @@ from actors.messages.store import (
     PeersWithDeliveries,
     PutDelivery,
     ReadEvents,
+    ReadEventsBefore,
     ReadHistory,
     RequeueMessage,
     SessionsWithMail,
@@ -59,6 +60,7 @@ async def hot(store):
         ListSessions(peer="p"),
         ReadHistory(session_id=accepted.session_id),
         ReadEvents(from_seq=1),
+        ReadEventsBefore(seq=10, count=5),
         FindKey(key_hash="h"),
     ):
         await store.ask(read)

@@ -70,7 +70,10 @@ def _print(desk: Desk, event: dict[str, Any]) -> None:
         show_json_line(event)
         return
     if event["event"] == "gap":
-        print(styled(f"-- events before {event['data']['next_seq']} are gone --", DIM), flush=True)
+        print(
+            styled(f"-- a gap: the next event that is kept is {event['data']['next_seq']} --", DIM),
+            flush=True,
+        )
         return
     data = "  ".join(f"{name}={cell(value)}" for name, value in event["data"].items())
     line = f"{event['seq']:>7}  {moment(event['ts'])}  {cell(event['event'])}  {cell(event['path'])}  {data}"

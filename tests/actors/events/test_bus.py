@@ -4,7 +4,7 @@ import pytest
 
 from actors.events.bus import CLOSED, OPENED, SKIPPED_NUMBERS
 from actors.exceptions import ActorStopped
-from actors.messages.events import Event, Publish
+from actors.messages.events import Event, Gap, Publish
 from actors.messages.lifecycle import Resume, Suspend
 from actors.messages.store import ReadEvents
 from actors.runtime import Actor
@@ -142,6 +142,25 @@ async def test_after_a_kill_no_number_is_given_twice_and_a_replay_says_gap(box, 
         opened.seq,
         opened.seq + 1,
     ]
+
+
+async def test_after_a_kill_events_are_counted_back_from_before_it(box):
+    for _ in range(5):
+        box.publish("a")
+    await box.settled((await box.page(1)).last_seq)
+    before = [event.seq for event in await stored(box)]
+    await box.crash()
+    await box.open()
+    opened = (await stored(box))[-1].seq
+    page = await box.page(-1)
+    assert [entry.seq for entry in page.entries] == [opened]
+    page = await box.page(-4, limit=2)
+    assert [entry.seq for entry in page.entries] == before[-3:-1]
+    page = await box.page(page.next_seq)
+    kept, gap, newest = page.entries
+    assert (kept.seq, gap, newest.seq) == (before[-1], Gap(next_seq=opened), opened)
+    page = await box.page(-(10**12))
+    assert [entry.seq for entry in page.entries if isinstance(entry, Event)][: len(before)] == before
 
 
 async def test_a_slow_actor_is_dropped_and_the_others_are_told_so(box):
