@@ -110,6 +110,7 @@ class Composition:
             daemon=self._daemon,
             facts=self._facts,
             url=lambda: self._listener.url,
+            admitting=lambda: self._admission.open,
         )
         return Admin(edges=edges, settings=self._config.admin)
 

@@ -60,6 +60,8 @@ class Edges(msgspec.Struct, frozen=True, kw_only=True):
     facts: Facts
     url: Callable[[], str | None]
     """Where the daemon can be reached, once it is."""
+    admitting: Callable[[], bool]
+    """Whether turns begin: no more once the daemon drains."""
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):

@@ -74,7 +74,11 @@ async def open_chat(request: OpenChat, call: Call) -> Answer:
 
 
 async def send_text(request: SendText, call: Call) -> Answer:
-    """Accept a message and wake its session; the turn's events go to the watcher if it wants them."""
+    """
+    Accept a message and wake its session; the turn's events go to the watcher if it wants them.
+
+    While the daemon drains the message is kept all the same, and its turn begins after the next start.
+    """
     peer, scope, key = await _place(request, call)
     edges = call.edges
     message = AcceptMessage(
@@ -101,7 +105,7 @@ async def send_text(request: SendText, call: Call) -> Answer:
     if request.watch:
         edges.sessions.tell(_attach(accepted.session_id, accepted.inbox_id, call))
     edges.sessions.tell(InboxReady(session_id=accepted.session_id))
-    return {"accepted": accepted}
+    return {"accepted": accepted, "draining": not edges.admitting()}
 
 
 async def show_history(request: ShowHistory, call: Call) -> Answer:

@@ -40,6 +40,7 @@ async def show_system(request: ShowSystem, call: Call) -> Answer:
         "pid": facts.pid,
         "data_dir": facts.data_dir,
         "url": edges.url(),
+        "draining": not edges.admitting(),
         "started_at": facts.started_at,
         "uptime_s": round(edges.system.clock.monotonic() - facts.started, 3),
         "actors": len(edges.system.actors()),

@@ -15,7 +15,7 @@ from transports.terminal.exits import ConnectionLost, Exit, Failure
 from transports.terminal.lines import Lines
 from transports.terminal.output import DIM, printable, show_json_line, styled
 from transports.terminal.patience import Patience, say
-from transports.terminal.sessions import print_row
+from transports.terminal.sessions import DRAINING, print_row
 from transports.terminal.verb import Desk, verb
 
 if TYPE_CHECKING:
@@ -170,6 +170,8 @@ class Talk:
             )
             self._inbox_id = sent["accepted"]["inbox_id"]
             self._session_id = sent["accepted"]["session_id"]
+            if sent["draining"]:
+                self._print(Step(note=f"{DRAINING}."))
             if self._interrupted.is_set():
                 self._stop_answer()
         else:

@@ -9,6 +9,8 @@ from transports.terminal.verb import Desk, verb
 
 app = typer.Typer()
 
+DRAINING = "turnkeepd is draining: the message is kept, and answered after its next start"
+
 Session = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id, or the beginning of it.")]
 
 
@@ -95,6 +97,8 @@ async def send(
         return
     accepted = result["accepted"]
     print(f"accepted as {accepted['inbox_id']}; {accepted['queued']} waiting in {accepted['session_id']}")
+    if result["draining"]:
+        print(DRAINING)
 
 
 @verb(app, "history")

@@ -27,6 +27,7 @@ async def status(desk: Desk) -> None:
         {
             "version": result["version"],
             "url": result["url"],
+            "state": "draining: takes no new turn" if result["draining"] else "takes turns",
             "pid": result["pid"],
             "up": f"{span(result['uptime_s'])}, since {moment(result['started_at'])}",
             "boot id": result["boot_id"],

@@ -293,6 +293,35 @@ async def test_a_daemon_that_was_killed_and_came_back_is_found_again(daemon):
             assert await said(second) == ["one", "two"]
 
 
+async def test_a_daemon_that_drains_is_said_to_and_its_next_start_answers(daemon, backend):
+    async with daemon() as first:
+        here = ("--data-dir", str(first.data_dir))
+        assert (await admin_call(first, "system.info"))["draining"] is False
+        assert "state           takes turns\n" in (await ctl("status", *here)).out
+        await admin_call(first, "system.drain")
+        await until(lambda: draining(first))
+        assert "state           draining: takes no new turn\n" in (await ctl("status", *here)).out
+        async with Pipe("chat", *here) as chat:
+            chat.line("one")
+            await until(lambda: asked(first))
+            assert backend.exchanges == []
+            await admin_call(first, "system.shutdown")
+            assert await first.ended() == 0
+            async with daemon():
+                assert await chat.answer() == "reply to: one"
+                code, _, err = await chat.rest()
+                assert code == 0 and "turnkeepd is draining: the message is kept" in err
+
+
+async def draining(daemon):
+    return (await admin_call(daemon, "system.info"))["draining"]
+
+
+async def asked(daemon):
+    """Say whether a message waits."""
+    return any(row["queued"] for row in (await admin_call(daemon, "sessions.list"))["sessions"])
+
+
 @pytest.mark.parametrize(
     ("policy", "code", "out"),
     [
