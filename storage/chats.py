@@ -2,7 +2,7 @@
 
 import sqlite3
 
-from actors.messages.rows import HistoryKind, HistoryRow, SessionKind, SessionRow
+from actors.messages.rows import Entry, HistoryKind, HistoryRow, SessionKind, SessionRow
 from actors.messages.store import OpenSession, PostToChat
 from storage import bindings, history, inbox, seen, sessions
 
@@ -43,8 +43,7 @@ def post_to_chat(connection: sqlite3.Connection, request: PostToChat) -> History
     seq = history.append(
         connection,
         session_id=session_id,
-        role="assistant",
-        content=request.content,
+        entry=Entry(role="assistant", content=request.content),
         kind=HistoryKind.MESSAGE,
         author=request.author,
         at=request.at,

@@ -4,9 +4,10 @@ import sqlite3
 from collections import OrderedDict
 
 from actors.messages.rows import Entry
+from storage import entries
 
 NEWEST = """
-SELECT seq, role, content, inbox_id FROM history
+SELECT seq, role, content, beside, inbox_id FROM history
 WHERE session_id = ? AND kind = 'message' AND seq > ? ORDER BY seq DESC LIMIT ?
 """
 
@@ -15,25 +16,26 @@ ENTRY_BYTES = 256
 
 
 class Conversation:
-    """The entries of one session up to ``seq``."""
+    """The entries of one session up to ``seq``, and how much they hold."""
 
-    __slots__ = ("entries", "seq", "size")
+    __slots__ = ("entries", "seq", "size", "sizes")
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
+        self.sizes: list[int] = []
         self.seq = 0
         self.size = 0
 
     def extend(self, rows: list[sqlite3.Row], limit: int) -> None:
         """Add rows, the newest first, and let go what is more than ``limit``."""
         for row in reversed(rows):
-            self.entries.append(Entry(role=row["role"], content=row["content"]))
-            self.size += ENTRY_BYTES + len(row["content"])
+            self.entries.append(entries.entry(row))
+            self.sizes.append(ENTRY_BYTES + entries.size(row))
+            self.size += self.sizes[-1]
         if rows:
             self.seq = rows[0]["seq"]
-        for entry in self.entries[:-limit]:
-            self.size -= ENTRY_BYTES + len(entry.content)
-        del self.entries[:-limit]
+        self.size -= sum(self.sizes[:-limit])
+        del self.entries[:-limit], self.sizes[:-limit]
 
 
 class Conversations:
@@ -63,12 +65,12 @@ class Conversations:
         return tuple(conversation.entries)
 
     def read_again(
-        self, connection: sqlite3.Connection, session_id: str, inbox_id: str, entries: tuple[Entry, ...]
+        self, connection: sqlite3.Connection, session_id: str, inbox_id: str, said: tuple[Entry, ...]
     ) -> tuple[Entry, ...]:
-        """Return the same with ``entries``, those of ``inbox_id``, last, although others have come since."""
+        """Return the same with ``said``, the messages of ``inbox_id``, last, although others have come since."""
         rows = connection.execute(NEWEST, (session_id, 0, self._rows)).fetchall()
         others = [row for row in reversed(rows) if row["inbox_id"] != inbox_id]
-        return (*(Entry(role=row["role"], content=row["content"]) for row in others), *entries)
+        return (*(entries.entry(row) for row in others), *said)
 
     def forget(self) -> None:
         """Read everything anew."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from actors.messages.rows import Entry, HistoryKind, HistoryRow
 from actors.messages.store import EditPost, ReadHistory
 from storage.conversations import Conversations
+from storage.entries import beside, read_beside
 
 LAST = 2**63 - 1
 
@@ -21,6 +22,7 @@ def history_row(row: sqlite3.Row) -> HistoryRow:
         kind=HistoryKind(row["kind"]),
         author=row["author"],
         at=row["at"],
+        tool_calls=read_beside(row["beside"]).tool_calls,
     )
 
 
@@ -47,8 +49,7 @@ def append(
     connection: sqlite3.Connection,
     *,
     session_id: str,
-    role: str,
-    content: str,
+    entry: Entry,
     kind: HistoryKind,
     at: float,
     turn_id: str | None = None,
@@ -57,9 +58,9 @@ def append(
 ) -> int:
     """Add a row; return its seq."""
     cursor = connection.execute(
-        "INSERT INTO history (session_id, turn_id, inbox_id, role, content, kind, author, at)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (session_id, turn_id, inbox_id, role, content, kind, author, at),
+        "INSERT INTO history (session_id, turn_id, inbox_id, role, content, kind, author, at, beside)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (session_id, turn_id, inbox_id, entry.role, entry.content, kind, author, at, beside(entry)),
     )
     return int(cursor.lastrowid or 0)
 
@@ -78,11 +79,4 @@ def is_empty(connection: sqlite3.Connection, session_id: str) -> bool:
 def seed(connection: sqlite3.Connection, session_id: str, entries: Iterable[Entry], at: float) -> None:
     """Begin a session's history with what its client brought."""
     for entry in entries:
-        append(
-            connection,
-            session_id=session_id,
-            role=entry.role,
-            content=entry.content,
-            kind=HistoryKind.MESSAGE,
-            at=at,
-        )
+        append(connection, session_id=session_id, entry=entry, kind=HistoryKind.MESSAGE, at=at)

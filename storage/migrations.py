@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from actors.exceptions import SchemaTooNew, StoreUnavailable
-from storage.schema import APPLICATION_ID, QUARANTINES, TABLES, VERSION
+from storage.schema import APPLICATION_ID, COLUMNS, QUARANTINES, TABLES, VERSION
 
 Step = Callable[[sqlite3.Connection], None]
 
@@ -19,7 +19,13 @@ def add_quarantines(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-STEPS: Mapping[int, Step] = {1: add_quarantines}
+def add_tool_calls_and_parts(connection: sqlite3.Connection) -> None:
+    """Lead from version 2 to 3."""
+    for table, column in COLUMNS:
+        connection.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
+
+
+STEPS: Mapping[int, Step] = {1: add_quarantines, 2: add_tool_calls_and_parts}
 """The step that leads away from each older version."""
 
 

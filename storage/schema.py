@@ -5,7 +5,7 @@ Tables that only grow at one end have a ``seq``: rows come in its order and leav
 no index on time.
 """
 
-VERSION = 2
+VERSION = 3
 
 APPLICATION_ID = 0x5475726E
 """Marks the file as ours: "Turn"."""
@@ -40,6 +40,15 @@ CREATE TABLE quarantines (
     "CREATE INDEX quarantines_ended ON quarantines (seq) WHERE ended_at IS NOT NULL",
 )
 """The tables that came with version 2."""
+
+COLUMNS = (
+    # What a message has beside its text: parts, tool calls, the call that it answers.
+    ("history", "beside BLOB"),
+    # Of a compaction: the seq up to which it stands for the rows before it.
+    ("history", "upto INTEGER"),
+    ("turns", "tool_calls BLOB"),
+)
+"""The columns that came with version 3, each the last of its table."""
 
 TABLES = """
 -- Relay peers. link_gen numbers their links and only grows.
@@ -163,7 +172,8 @@ CREATE TABLE turns (
     detached    INTEGER NOT NULL,
     tries       INTEGER NOT NULL,
     admitted_at REAL NOT NULL,
-    ended_at    REAL
+    ended_at    REAL,
+    tool_calls  BLOB
 );
 -- One running turn a session, whatever the actors believe (TRN-53).
 CREATE UNIQUE INDEX turns_running ON turns (session_id) WHERE state = 'running';
@@ -172,7 +182,8 @@ CREATE INDEX turns_admitted ON turns (seq) WHERE state = 'admitted';
 CREATE INDEX turns_not_well ON turns (state, seq) WHERE state NOT IN ('admitted', 'running', 'committed');
 CREATE INDEX turns_session ON turns (session_id, seq);
 
--- seq is the message id that the console gives out. inbox_id marks what a person said.
+-- seq is the message id that the console gives out. inbox_id marks what a person said. beside is what a message has
+-- beside its text; upto is the seq up to which a compaction stands for the rows before it.
 CREATE TABLE history (
     seq         INTEGER PRIMARY KEY AUTOINCREMENT,
     session_id  TEXT NOT NULL REFERENCES sessions (session_id),
@@ -182,7 +193,9 @@ CREATE TABLE history (
     content     TEXT NOT NULL,
     kind        TEXT NOT NULL,
     author      TEXT,
-    at          REAL NOT NULL
+    at          REAL NOT NULL,
+    beside      BLOB,
+    upto        INTEGER
 );
 CREATE INDEX history_session ON history (session_id, seq);
 

@@ -13,6 +13,7 @@ from actors.messages.rows import (
     Origin,
     Route,
     TakenTurn,
+    ToolCall,
     TurnRow,
     TurnState,
 )
@@ -33,6 +34,7 @@ ENTRIES = Column.of(tuple[Entry, ...])
 PARAMS = Column.of(dict)
 ROUTE = Column.of(Route)
 USAGE = Column.of(dict[str, int])
+TOOL_CALLS = Column.of(tuple[ToolCall, ...])
 
 NOT_WELL = "state NOT IN ('admitted', 'running', 'committed')"
 """The condition of an index, and therefore of the queries that it serves."""
@@ -49,6 +51,7 @@ def turn_row(row: sqlite3.Row) -> TurnRow:
         reason=row["reason"],
         partial=row["partial"],
         text=row["text"],
+        tool_calls=TOOL_CALLS.read(row["tool_calls"]) or (),
         usage=USAGE.read(row["usage"]),
         origin=Origin(row["origin"]),
         detached=bool(row["detached"]),
@@ -154,8 +157,7 @@ def _write_entries(
         history.append(
             connection,
             session_id=session_id,
-            role=entry.role,
-            content=entry.content,
+            entry=entry,
             kind=HistoryKind.MESSAGE,
             turn_id=turn_id,
             inbox_id=message["inbox_id"],
@@ -187,11 +189,13 @@ def end_turn(connection: sqlite3.Connection, request: EndTurn) -> TurnRow:
         raise Conflict(f"turn {request.turn_id} is {row['state']} under generation {row['turn_gen']}")
     ended = _ended(turn_row(row), request)
     connection.execute(
-        "UPDATE turns SET state = ?, reason = ?, text = ?, partial = ?, usage = ?, ended_at = ? WHERE seq = ?",
+        "UPDATE turns SET state = ?, reason = ?, text = ?, tool_calls = ?, partial = ?, usage = ?, ended_at = ?"
+        " WHERE seq = ?",
         (
             ended.state,
             ended.reason,
             ended.text,
+            encode_or_none(ended.tool_calls or None),
             ended.partial,
             encode_or_none(ended.usage),
             ended.ended_at,
@@ -211,6 +215,7 @@ def _ended(turn: TurnRow, request: EndTurn) -> TurnRow:
         state=request.state,
         reason=request.reason,
         text=request.text if committed else None,
+        tool_calls=request.tool_calls if committed else (),
         partial="" if committed else request.interrupted_text or request.text or turn.partial,
         usage=request.usage,
         ended_at=request.at,
@@ -218,17 +223,16 @@ def _ended(turn: TurnRow, request: EndTurn) -> TurnRow:
 
 
 def _write_outcome(connection: sqlite3.Connection, request: EndTurn, session_id: str) -> None:
-    for role, content, kind in (
-        ("assistant", request.text, HistoryKind.MESSAGE),
-        ("assistant", request.interrupted_text, HistoryKind.INTERRUPTED),
-        ("system", request.notice, HistoryKind.NOTICE),
+    for role, content, calls, kind in (
+        ("assistant", request.text, request.tool_calls, HistoryKind.MESSAGE),
+        ("assistant", request.interrupted_text, (), HistoryKind.INTERRUPTED),
+        ("system", request.notice, (), HistoryKind.NOTICE),
     ):
         if content is not None:
             history.append(
                 connection,
                 session_id=session_id,
-                role=role,
-                content=content,
+                entry=Entry(role=role, content=content, tool_calls=calls),
                 kind=kind,
                 turn_id=request.turn_id,
                 at=request.at,

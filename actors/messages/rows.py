@@ -76,6 +76,8 @@ class HistoryKind(enum.StrEnum):
     """The partial text of a turn that did not end well: shown to people, not fed to a model."""
     NOTICE = "notice"
     """Our own sentence about a turn's fate: shown, not fed."""
+    COMPACTION = "compaction"
+    """A summary: a model gets it in place of the rows up to its ``upto``, which stay to be shown."""
 
 
 class PeerRole(enum.StrEnum):
@@ -106,7 +108,7 @@ class ToolCall(Row, frozen=True, kw_only=True):
     arguments: str
 
 
-class Entry(Row, frozen=True, kw_only=True):
+class Entry(Row, frozen=True, kw_only=True, omit_defaults=True):
     """One message of a conversation as a model gets it."""
 
     role: str
@@ -165,6 +167,8 @@ class HistoryRow(Row, frozen=True, kw_only=True):
     kind: HistoryKind
     at: float
     author: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    """What a row of the assistant asked for."""
 
 
 class TurnRow(Row, frozen=True, kw_only=True):
@@ -179,7 +183,9 @@ class TurnRow(Row, frozen=True, kw_only=True):
     """Why it ended so: a class of outcome such as client_gone, never a foreign text."""
     partial: str
     text: str | None
-    """The answer, once committed."""
+    """The answer, once committed; empty if it is nothing but tool calls."""
+    tool_calls: tuple[ToolCall, ...] = ()
+    """Those of the answer, once committed."""
     usage: dict[str, int] | None
     origin: Origin
     detached: bool

@@ -32,6 +32,7 @@ from actors.messages.rows import (
     SessionKind,
     SessionRow,
     TakenTurn,
+    ToolCall,
     TurnRow,
     TurnState,
 )
@@ -172,6 +173,8 @@ class EndTurn(Write[TurnRow], frozen=True, kw_only=True):
     reason: str | None = None
     text: str | None = None
     """The assistant row: the answer of a committed turn, partial and marker of a cancelled one."""
+    tool_calls: tuple[ToolCall, ...] = ()
+    """The calls that the assistant row asks for."""
     interrupted_text: str | None = None
     """Partial text that people see and no model gets."""
     notice: str | None = None

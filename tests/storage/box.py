@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.messages.rows import Entry, Origin, Route
-from actors.messages.store import AcceptMessage, EndTurn, TakeTurn
+from actors.messages.store import AcceptMessage, EndTurn, RequeueMessage, TakeTurn
 from actors.runtime import Budget, Ref, System
 from actors.runtime.clock import Clock
 from storage import Database, Store, open_database
@@ -77,6 +77,9 @@ class StoreBox:
         return self.ask(
             EndTurn(turn_id=taken.turn_id, turn_gen=taken.turn_gen, state=state, at=self.now, **fields)
         )
+
+    def requeue(self, inbox_id: str, max_tries: int = 1) -> Any:
+        return self.ask(RequeueMessage(inbox_id=inbox_id, max_tries=max_tries, at=self.now))
 
     async def raw(self, work: Callable[[Any], Any]) -> Any:
         """Run something on the store's own connection, on its thread."""

@@ -8,12 +8,15 @@ import sys
 import pytest
 
 from actors.exceptions import StoreUnavailable
+from actors.messages.rows import TurnState
+from actors.messages.store import ReadHistory
 from storage import Database, open_database
 from storage.database import FILE
 from storage.migrations import migrate
-from storage.schema import VERSION
+from storage.schema import COLUMNS, VERSION
 from storage.settings import StoreSettings
 from tests import disk
+from tests.storage.box import StoreBox
 
 PROGRAM = f"""
 import os, pathlib, signal, sqlite3, sys
@@ -49,6 +52,22 @@ def state(path):
         assert raw.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         names = {row[0] for row in raw.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
         return raw.execute("PRAGMA user_version").fetchone()[0], names & {"half", "whole"}
+
+
+def lead_back(raw, version):
+    """Make a database of the present version what ``version`` had."""
+    if version < 3:
+        for table, column in COLUMNS:
+            raw.execute(f"ALTER TABLE {table} DROP COLUMN {column.split()[0]}")
+    if version < 2:
+        raw.execute("DROP TABLE quarantines")
+    raw.execute(f"PRAGMA user_version = {version}")
+
+
+def columns(raw):
+    """Return the columns of each table."""
+    names = [row[0] for row in raw.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+    return {name: raw.execute(f"PRAGMA table_info({name})").fetchall() for name in names}
 
 
 async def test_a_kill_in_the_middle_of_a_step_leaves_the_version_before_it(tmp_path):
@@ -100,19 +119,42 @@ def test_a_backup_of_before_stays_until_the_new_one_is_whole(small_disk):
     assert backup.read_bytes() == b"of before"
 
 
-async def test_a_database_of_each_older_version_is_migrated_when_it_is_opened(tmp_path):
+@pytest.mark.parametrize("version", range(1, VERSION))
+async def test_a_database_of_each_older_version_is_migrated_when_it_is_opened(tmp_path, version):
     path = tmp_path / "data" / FILE
     path.parent.mkdir()
     raw = sqlite3.connect(path, isolation_level=None)
     migrate(raw, path)
-    # What version 2 has added.
-    raw.execute("DROP TABLE quarantines")
-    raw.execute("PRAGMA user_version = 1")
+    new = columns(raw)
+    lead_back(raw, version)
+    assert columns(raw) != new
     raw.close()
     (await open_database(path.parent)).close()
     with contextlib.closing(sqlite3.connect(path)) as raw:
         assert raw.execute("PRAGMA user_version").fetchone() == (VERSION,)
-        assert raw.execute("SELECT count(*) FROM quarantines").fetchone() == (0,)
+        assert columns(raw) == new
+
+
+async def test_what_an_older_turnkeep_has_kept_goes_on_in_the_newer_one(tmp_path):
+    box = await StoreBox(tmp_path / "data").open()
+    accepted = await box.accept("one")
+    await box.end(await box.take(accepted.session_id), TurnState.COMMITTED, text="yes")
+    await box.accept("two")
+    await box.close()
+    raw = sqlite3.connect(box.data_dir / FILE, isolation_level=None)
+    # As it wrote what waits: text alone.
+    raw.execute(
+        "UPDATE inbox SET entries = ? WHERE state = 'accepted'", ('[{"role":"user","content":"two"}]',)
+    )
+    lead_back(raw, 2)
+    raw.close()
+    await box.open()
+    taken = await box.take(accepted.session_id)
+    assert [entry.content for entry in taken.history] == ["one", "yes", "two"]
+    assert [row.content for row in await box.ask(ReadHistory(session_id=accepted.session_id))] == [
+        "one", "yes", "two",
+    ]  # fmt: skip
+    await box.close()
 
 
 async def test_rel_2_a_start_that_cannot_migrate_says_why_and_can_be_repeated(small_disk):
@@ -122,8 +164,7 @@ async def test_rel_2_a_start_that_cannot_migrate_says_why_and_can_be_repeated(sm
     await database.disconnect()
     database.close()
     raw = sqlite3.connect(data_dir / FILE, isolation_level=None)
-    raw.execute("DROP TABLE quarantines")
-    raw.execute("PRAGMA user_version = 1")
+    lead_back(raw, 1)
     raw.close()
     filler = disk.fill(small_disk)
     for _ in range(2):

@@ -121,7 +121,7 @@ def test_version_1_gets_the_table_and_keeps_its_rows(tmp_path):
     raw.execute("DROP TABLE quarantines")
     raw.execute("INSERT INTO events VALUES (1, 'k', '/', 1.0, '{}')")
     raw.execute("PRAGMA user_version = 1")
-    migrate(raw, path)
+    migrate(raw, path, target=2)
     assert schema(raw) == whole
     assert raw.execute("PRAGMA user_version").fetchone() == (2,)
     assert raw.execute("SELECT count(*) FROM events").fetchone() == (1,)

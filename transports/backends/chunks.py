@@ -22,14 +22,39 @@ class BackendError(msgspec.Struct, frozen=True):
     message: str = ""
 
 
+class CallPiece(msgspec.Struct, frozen=True):
+    """A piece of a tool call, as a backend numbers and names it, or does not."""
+
+    index: int | None = None
+    call_id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
 class Chunk(msgspec.Struct, frozen=True):
     """What one event means."""
 
     text: str = ""
     reasoning: str = ""
+    calls: tuple[CallPiece, ...] = ()
     finish_reason: str | None = None
     usage: dict[str, int] | None = None
     error: BackendError | None = None
+
+
+class WireFunction(msgspec.Struct):
+    """``tool_calls[].function``; some backends write its arguments out as an object."""
+
+    name: str | None = None
+    arguments: str | dict[str, Any] | None = None
+
+
+class WireCall(msgspec.Struct):
+    """``tool_calls[]``."""
+
+    index: int | None = None
+    id: str | None = None
+    function: WireFunction | None = None
 
 
 class WireDelta(msgspec.Struct):
@@ -38,6 +63,7 @@ class WireDelta(msgspec.Struct):
     content: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
+    tool_calls: list[WireCall] | None = None
 
 
 class WireChoice(msgspec.Struct):
@@ -80,10 +106,20 @@ def decode(data: bytes) -> Chunk:
             return Chunk(
                 text=delta.content or "",
                 reasoning=delta.reasoning_content or delta.reasoning or "",
+                calls=tuple(map(call_piece, delta.tool_calls)) if delta.tool_calls else (),
                 finish_reason=choice.finish_reason or None,
                 usage=usage,
             )
     return Chunk(usage=usage)
+
+
+def call_piece(wire: WireCall) -> CallPiece:
+    """Return a piece of a tool call."""
+    function = wire.function or WireFunction()
+    arguments = function.arguments or ""
+    if isinstance(arguments, dict):
+        arguments = msgspec.json.encode(arguments).decode()
+    return CallPiece(wire.index, wire.id or "", function.name or "", arguments)
 
 
 def decode_error(body: bytes) -> BackendError | None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import hashlib
 import io
 import os
 from collections.abc import Sequence
@@ -65,6 +66,11 @@ def request_body(settings: LaneSettings, entries: Sequence[Entry], params: dict[
         "stream_options": {"include_usage": True},
     }
     return msgspec.json.encode(body)
+
+
+def call_ids(stream_id: str) -> str:
+    """Return what the ids of an attempt's tool calls begin with: short, as some backends take no more than 40 letters."""
+    return f"call_{hashlib.sha256(stream_id.encode()).hexdigest()[:16]}_"
 
 
 class OpenAILane(ModelLane):
@@ -136,7 +142,9 @@ class OpenAILane(ModelLane):
         stream.arm()
         await self.ctx.system.failpoints.reach("lane.armed")
         reading = Reading(
-            max_event_bytes=self._settings.max_event_bytes, finish_optional=self._settings.finish_optional
+            max_event_bytes=self._settings.max_event_bytes,
+            finish_optional=self._settings.finish_optional,
+            call_ids=call_ids(stream.request.stream_id),
         )
         try:
             async with asyncio.timeout(None) as trailing:
@@ -160,7 +168,7 @@ class OpenAILane(ModelLane):
             await self.ctx.system.failpoints.reach("lane.chunk")
             stream.heard()
             for piece in reading.feed(data) if data else reading.end():
-                stream.delta(text=piece.text, reasoning=piece.reasoning)
+                stream.delta(text=piece.text, reasoning=piece.reasoning, tool_calls=piece.tool_calls)
             if reading.progress is Progress.TRAILING and trailing.when() is None:
                 trailing.reschedule(loop.time() + self._settings.trailing_s)
 

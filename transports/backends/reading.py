@@ -1,12 +1,15 @@
 """The reading of one answer, from bytes to deltas and an outcome. No I/O, no clock."""
 
 import enum
+import itertools
+from collections.abc import Iterable
 
 import msgspec
 
-from actors.messages.lane import FailureClass
+from actors.messages.lane import FailureClass, ToolCallDelta
 from transports.backends import chunks, failures
-from transports.backends.chunks import Chunk, MalformedChunk
+from transports.backends.calls import Calls, TooManyCalls, joined
+from transports.backends.chunks import CallPiece, Chunk, MalformedChunk
 from transports.backends.sse import SseParser
 from transports.backends.stream import Failure
 
@@ -21,10 +24,29 @@ class Progress(enum.IntEnum):
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """Text or reasoning that belongs together."""
+    """Text, reasoning or tool calls that belong together: one of the three."""
 
     text: str = ""
     reasoning: str = ""
+    tool_calls: tuple[ToolCallDelta, ...] = ()
+
+    def kind(self) -> tuple[bool, bool]:
+        """Return what tells one kind of pieces from another."""
+        return bool(self.text), bool(self.reasoning)
+
+    @classmethod
+    def of(cls, like: Iterable["Piece"]) -> "Piece":
+        """Return pieces of one kind as one."""
+        pieces = list(like)
+        return cls(
+            text="".join(piece.text for piece in pieces),
+            reasoning="".join(piece.reasoning for piece in pieces),
+            tool_calls=tuple(joined(call for piece in pieces for call in piece.tool_calls)),
+        )
+
+
+NOTHING = Chunk()
+TOOL_CALLS = "tool_calls"
 
 
 class Reading:
@@ -32,12 +54,11 @@ class Reading:
     Takes what a backend sends after its 200.
 
     What one read brings is one piece, as far as its kind does not change: a backend that is faster than its turn
-    costs a message for each read and not for each token.
+    costs a message for each read and not for each token. Tool calls that come without an id get one under ``call_ids``.
     """
 
-    def __init__(self, *, max_event_bytes: int, finish_optional: bool) -> None:
+    def __init__(self, *, max_event_bytes: int, finish_optional: bool, call_ids: str = "call_") -> None:
         self.progress = Progress.OPEN
-        self.finish_reason: str | None = None
         self.usage: dict[str, int] | None = None
         # Why it failed, once closed.
         self.failure: Failure | None = None
@@ -46,7 +67,15 @@ class Reading:
         # The backend said that it is done, so its connection is good for another request.
         self.done = False
         self._finish_optional = finish_optional
+        self._finish_reason: str | None = None
+        self._calls = Calls(call_ids)
         self._parser = SseParser(max_event_bytes)
+
+    @property
+    def finish_reason(self) -> str | None:
+        """Why the answer ends; ``tool_calls`` if there are any, as not every backend says so."""
+        asks = self._calls and self._finish_reason in (None, "stop")
+        return TOOL_CALLS if asks else self._finish_reason
 
     def feed(self, data: bytes) -> list[Piece]:
         """Return what ``data`` adds to the answer."""
@@ -66,51 +95,55 @@ class Reading:
         self._close(failure)
 
     def _take(self, events: list[bytes]) -> list[Piece]:
-        pieces: list[Piece] = []
-        texts: list[str] = []
-        reasonings: list[str] = []
+        said: list[Piece] = []
         for event in events:
             if self.progress is Progress.CLOSED:
                 break
             chunk = self._decode(event)
-            if (chunk.text and reasonings) or (chunk.reasoning and texts):
-                pieces.append(Piece("".join(texts), "".join(reasonings)))
-                texts.clear()
-                reasonings.clear()
             if chunk.reasoning:
-                reasonings.append(chunk.reasoning)
+                said.append(Piece(reasoning=chunk.reasoning))
             if chunk.text:
-                texts.append(chunk.text)
-        if texts or reasonings:
-            pieces.append(Piece("".join(texts), "".join(reasonings)))
-        return pieces
+                said.append(Piece(text=chunk.text))
+            if chunk.calls:
+                said += self._number(chunk.calls)
+            self._note(chunk)
+        return said if len(said) < 2 else [Piece.of(like) for _, like in itertools.groupby(said, Piece.kind)]
 
     def _decode(self, event: bytes) -> Chunk:
         data = event.strip()
         if not data:
-            return Chunk()
+            return NOTHING
         if data == chunks.DONE:
             self.done = True
             self._close(None if self._finish_optional else failures.INCOMPLETE)
-            return Chunk()
+            return NOTHING
         try:
             chunk = chunks.decode(data)
         except MalformedChunk:
             self._close(Failure(FailureClass.PROTOCOL, MalformedChunk.__name__))
-            return Chunk()
+            return NOTHING
         if chunk.error is not None:
             self.error = chunk.error
             self._close(failures.of_error(chunk.error))
-            return Chunk()
+            return NOTHING
+        return chunk
+
+    def _number(self, calls: tuple[CallPiece, ...]) -> list[Piece]:
+        try:
+            return [Piece(tool_calls=tuple(self._calls.feed(calls)))]
+        except TooManyCalls:
+            self._close(Failure(FailureClass.PROTOCOL, TooManyCalls.__name__))
+            return []
+
+    def _note(self, chunk: Chunk) -> None:
         if chunk.usage is not None:
             self.usage = chunk.usage
         if chunk.finish_reason is not None and self.progress is Progress.OPEN:
             if chunk.finish_reason == "error":
                 self._close(Failure(FailureClass.SERVER_ERROR, "ServerError"))
             else:
-                self.finish_reason = chunk.finish_reason
+                self._finish_reason = chunk.finish_reason
                 self.progress = Progress.TRAILING
-        return chunk
 
     def _close(self, failure: Failure | None) -> None:
         if self.progress is Progress.OPEN:

@@ -18,6 +18,7 @@ from actors.messages.lane import (
     StreamFailed,
     StreamFinished,
     StreamMessage,
+    ToolCallDelta,
 )
 from actors.runtime import Clock
 
@@ -82,9 +83,15 @@ class Stream:
         self._tell(StreamArmed(stream_id=self.request.stream_id))
         self.phase = Phase.ARMED
 
-    def delta(self, *, text: str = "", reasoning: str = "") -> None:
+    def delta(
+        self, *, text: str = "", reasoning: str = "", tool_calls: tuple[ToolCallDelta, ...] = ()
+    ) -> None:
         """Hand on a piece of the answer. Raises StreamOver."""
-        self._tell(StreamDelta(stream_id=self.request.stream_id, text=text, reasoning=reasoning))
+        self._tell(
+            StreamDelta(
+                stream_id=self.request.stream_id, text=text, reasoning=reasoning, tool_calls=tool_calls
+            )
+        )
 
     def finish(self, finish_reason: str | None, usage: dict[str, int] | None) -> None:
         """Say that the answer is whole."""

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transports.backends.chunks import BackendError, Chunk, MalformedChunk, decode, decode_error
+from transports.backends.chunks import BackendError, CallPiece, Chunk, MalformedChunk, decode, decode_error
 
 
 def meaning(wire: object) -> Chunk:
@@ -27,7 +27,17 @@ def choice(delta: object, **fields: object) -> dict[str, object]:
         (choice({"content": "a", "role": "assistant"}), Chunk(text="a")),
         (choice({"reasoning_content": "r"}), Chunk(reasoning="r")),
         (choice({"reasoning": "r"}), Chunk(reasoning="r")),
-        (choice({"tool_calls": [{"index": 0}]}), Chunk()),
+        (choice({"tool_calls": [{"index": 0}]}), Chunk(calls=(CallPiece(0),))),
+        (choice({"tool_calls": None}), Chunk()),
+        (choice({"tool_calls": []}), Chunk()),
+        (
+            choice({"tool_calls": [{"index": 1, "id": "a", "function": {"name": "f", "arguments": "{"}}]}),
+            Chunk(calls=(CallPiece(1, "a", "f", "{"),)),
+        ),
+        (
+            choice({"content": "x", "tool_calls": [{"function": {"arguments": {"n": 1}}}, {"id": None}]}),
+            Chunk(text="x", calls=(CallPiece(arguments='{"n":1}'), CallPiece())),
+        ),
         (choice({}, finish_reason="stop"), Chunk(finish_reason="stop")),
         (choice({}, finish_reason=""), Chunk()),
         (choice(None, finish_reason="stop"), Chunk(finish_reason="stop")),

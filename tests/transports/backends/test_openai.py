@@ -3,6 +3,7 @@
 import asyncio
 import fcntl
 import os
+import re
 import socket
 import sys
 import termios
@@ -35,6 +36,7 @@ from tests.fakes.backend_script import (
     Text,
     Usage,
 )
+from tests.fakes.chunks import chunk
 from tests.transports.backends.conftest import failure_of, text_of
 from transports.backends import LaneSettings
 from transports.backends.openai import request_body
@@ -58,6 +60,16 @@ async def test_an_answer_comes_in_pieces_and_ends_once(backend, ask_lane):
     assert "".join(m.reasoning for m in messages if isinstance(m, StreamDelta)) == "hm"
     assert finish_of(messages).finish_reason == "stop"
     assert finish_of(messages).usage == {"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8}
+
+
+async def test_tool_calls_come_as_deltas_with_ids_of_ours_where_the_backend_gives_none(backend, ask_lane):
+    function = {"name": "f", "arguments": "{}"}
+    backend.script(Event(chunk({"tool_calls": [{"index": 0, "function": function}]})), Finish("stop"), Done())
+    messages = await ask_lane().ask()
+    (call,) = [call for m in messages if isinstance(m, StreamDelta) for call in m.tool_calls]
+    assert (call.index, call.name, call.arguments) == (0, "f", "{}")
+    assert re.fullmatch(r"call_[0-9a-f]{16}_0", call.call_id)
+    assert finish_of(messages).finish_reason == "tool_calls"
 
 
 async def test_the_request_is_what_the_protocol_asks_for(backend, ask_lane):

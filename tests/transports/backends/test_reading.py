@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.messages.lane import FailureClass
+from actors.messages.lane import FailureClass, ToolCallDelta
 from tests.fakes.backend_script import Done, Event, Finish, Raw, Reasoning, Role, Step, Text, Usage, payload
+from tests.fakes.chunks import chunk
 from transports.backends.failures import INCOMPLETE
 from transports.backends.reading import Piece, Progress, Reading
 from transports.backends.stream import Failure
@@ -117,3 +118,45 @@ def test_usage_may_stand_in_every_chunk():
     answer = reading()
     answer.feed(wire(Usage(1, 1), Text("a"), Usage(1, 2), Finish()))
     assert answer.usage == {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
+
+
+CALLS = (
+    Text("So"),
+    Event(chunk({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": ""}}]})),
+    Event(chunk({"tool_calls": [{"index": 0, "function": {"arguments": "{"}}]})),
+    Event(chunk({"tool_calls": [{"index": 0, "function": {"arguments": "}"}}]})),
+)
+
+
+def test_tool_calls_come_after_the_text_before_them_and_in_few_pieces():
+    answer = reading()
+    call = ToolCallDelta(index=0, call_id="a", name="f", arguments="{}")
+    assert answer.feed(wire(*CALLS, Finish("tool_calls"), Done())) == [
+        Piece(text="So"), Piece(tool_calls=(call,)),
+    ]  # fmt: skip
+    assert (answer.failure, answer.finish_reason) == (None, "tool_calls")
+
+
+@pytest.mark.parametrize(
+    ("said", "understood"), [("stop", "tool_calls"), ("tool_calls", "tool_calls"), ("length", "length")]
+)
+def test_a_backend_that_calls_it_a_stop_asks_for_its_tools_all_the_same(said, understood):
+    answer = reading()
+    answer.feed(wire(*CALLS, Finish(said), Done()))
+    assert answer.finish_reason == understood
+
+
+def test_tool_calls_that_simply_end_are_no_end_unless_the_lane_says_so():
+    answer, lenient = reading(), reading(finish_optional=True)
+    for one in (answer, lenient):
+        one.feed(wire(*CALLS))
+        one.end()
+    assert answer.failure == INCOMPLETE
+    assert (lenient.failure, lenient.finish_reason) == (None, "tool_calls")
+
+
+def test_more_tool_calls_than_anybody_means_are_a_fault_of_the_backend():
+    answer = reading()
+    many = [{"index": n, "id": f"c{n}", "function": {"name": "f", "arguments": "{}"}} for n in range(200)]
+    answer.feed(wire(Event(chunk({"tool_calls": many})), Finish("tool_calls")))
+    assert answer.failure == Failure(FailureClass.PROTOCOL, "TooManyCalls")

@@ -1,0 +1,69 @@
+"""Messages that are more than text: kept whole from acceptance to the model, across a reopening."""
+
+from actors.messages.rows import Entry, ToolCall, TurnState
+from actors.messages.store import EndTurn, GetTurn, ReadHistory
+from storage.conversations import ENTRY_BYTES, Conversations
+
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+SHOWN = Entry(role="user", content="look", parts=({"type": "text", "text": "look"}, IMAGE))
+CALLS = (ToolCall(call_id="a", name="f", arguments="{bad"), ToolCall(call_id="b", name="g", arguments="{}"))
+RESULTS = (
+    Entry(role="tool", content="1", tool_call_id="a"),
+    Entry(role="tool", content="2", tool_call_id="b"),
+)
+
+
+async def test_parts_and_tool_calls_reach_the_model_as_they_were_said(store):
+    accepted = await store.accept(entries=(SHOWN,))
+    first = await store.take(accepted.session_id)
+    assert first.history == (SHOWN,)
+    row = await store.end(first, TurnState.COMMITTED, reason="tool_calls", text="", tool_calls=CALLS)
+    assert row.tool_calls == CALLS
+    await store.accept(entries=RESULTS)
+    await store.reopen()
+    assert (await store.ask(GetTurn(turn_id=first.turn_id))).tool_calls == CALLS
+    second = await store.take(accepted.session_id)
+    asked = Entry(role="assistant", content="", tool_calls=CALLS)
+    assert second.history == (SHOWN, asked, *RESULTS)
+    rows = await store.ask(ReadHistory(session_id=accepted.session_id))
+    assert [(row.role, row.tool_calls) for row in rows] == [
+        ("user", ()), ("assistant", CALLS), ("tool", ()), ("tool", ()),
+    ]  # fmt: skip
+
+
+async def test_what_a_client_brings_of_its_history_is_kept_with_its_calls(store):
+    asked = Entry(role="assistant", content="", tool_calls=CALLS)
+    accepted = await store.accept(seed=(SHOWN, asked), entries=RESULTS)
+    assert (await store.take(accepted.session_id)).history == (SHOWN, asked, *RESULTS)
+
+
+async def test_a_message_that_is_turned_again_is_whole_too(store):
+    accepted = await store.accept(entries=(SHOWN,))
+    await store.end(await store.take(accepted.session_id), TurnState.INTERRUPTED)
+    await store.requeue(accepted.inbox_id)
+    assert (await store.take(accepted.session_id)).history == (SHOWN,)
+
+
+async def test_calls_are_of_a_committed_turn_only(store):
+    accepted = await store.accept()
+    taken = await store.take(accepted.session_id)
+    row = await store.end(taken, TurnState.CANCELLED, reason="user", text="[stopped]")
+    assert row.tool_calls == ()
+    repeated = EndTurn(
+        turn_id=taken.turn_id, turn_gen=taken.turn_gen, state=TurnState.CANCELLED, tool_calls=CALLS, at=1.0
+    )
+    assert (await store.ask(repeated)).tool_calls == ()
+
+
+async def test_what_is_kept_in_memory_counts_what_lies_beside_the_text(store):
+    accepted = await store.accept(entries=(SHOWN,))
+    await store.end(await store.take(accepted.session_id), TurnState.COMMITTED, text="a picture")
+
+    def read(connection):
+        # Room for both texts, and not for the picture.
+        conversations = Conversations(rows=10, size=2 * ENTRY_BYTES + len("looka picture"))
+        conversations.read(connection, accepted.session_id)
+        connection.execute("UPDATE history SET content = 'changed behind its back' WHERE role = 'user'")
+        return conversations.read(connection, accepted.session_id)[0].content
+
+    assert await store.raw(read) == "changed behind its back"
