@@ -7,6 +7,7 @@ import msgspec
 
 from actors.messages.base import ControlMessage, Message
 from actors.messages.lane import ToolCallDelta
+from actors.messages.rows import ToolCall
 
 
 class StopGeneration(ControlMessage, frozen=True, kw_only=True):
@@ -172,6 +173,7 @@ class StateChange(TurnEvent, frozen=True, kw_only=True, tag="state"):
 
 
 class Snapshot(TurnEvent, frozen=True, kw_only=True, tag="snapshot"):
-    """What a late watcher missed: the content shown so far."""
+    """What a late watcher missed: the content and the tool calls shown so far."""
 
     text: str
+    tool_calls: tuple[ToolCall, ...] = ()
