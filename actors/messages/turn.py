@@ -18,9 +18,14 @@ class StopGeneration(ControlMessage, frozen=True, kw_only=True):
 
 
 class AttachTurnWatcher(ControlMessage, frozen=True, kw_only=True):
-    """Send ``watcher`` a Snapshot of what was shown so far, then every event."""
+    """
+    Send ``watcher`` every event from now on, and first what it lacks: the events after ``after_seq``, if they are all
+    kept, else a Snapshot of what was shown so far.
+    """
 
     watcher: Any
+    after_seq: int | None = None
+    """The last event that it has heard of this turn_gen; 0: none. None: it wants a Snapshot."""
 
 
 class DetachTurnWatcher(ControlMessage, frozen=True, kw_only=True):
@@ -177,3 +182,5 @@ class Snapshot(TurnEvent, frozen=True, kw_only=True, tag="snapshot"):
 
     text: str
     tool_calls: tuple[ToolCall, ...] = ()
+    gap: bool = False
+    """Events that the watcher has asked for are not kept any more."""
