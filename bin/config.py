@@ -132,6 +132,8 @@ def describe(loaded: Loaded) -> list[tuple[str, str, str]]:
             source for known, source in loaded.sources.items() if key == known or key.startswith(f"{known}.")
         ]
         plain = value.value if isinstance(value, enum.Enum) else value
+        if isinstance(plain, frozenset):
+            plain = sorted(str(one) for one in plain)
         shown = "(set)" if isinstance(value, Secret) else repr(plain)
         rows.append((key, shown, found[0] if found else "default"))
     return rows

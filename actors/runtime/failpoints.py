@@ -55,6 +55,7 @@ POINTS = {
     "turn.flush": Point(Verb.HIT, "the text so far is given to the store"),
     "turn.end": Point(Verb.HIT, "the end is given to the store"),
     "turn.leave": Point(Verb.HIT, "the session is told of the stored end"),
+    "lane.prepare": Point(Verb.HIT, "a request to a backend is put together"),
     "lane.request": Point(Verb.REACH, "a request is posted to a backend"),
     "lane.armed": Point(Verb.REACH, "a backend's answer is read"),
     "lane.chunk": Point(Verb.REACH, "bytes of a backend are handed on"),

@@ -34,6 +34,7 @@ def test_values_are_shown_as_one_would_write_them(tmp_path):
     path = write(tmp_path, '[[lane]]\nname = "dry"\nkind = "echo"\n')
     rows = {key: value for key, value, _ in describe(load(path, environment={}))}
     assert rows["lane.0.kind"] == "'echo'"
+    assert rows["lane.0.capabilities"] == "['tools']"
 
 
 def test_the_environment_names_a_configuration_file(tmp_path):

@@ -28,6 +28,8 @@ class ModelLane(Actor):
 
     def __init__(self, settings: LaneSettings) -> None:
         self._settings = settings
+        # Another number whenever the settings are others: it fences requests that were prepared before.
+        self._gen = 1
         self._streams: dict[str, Stream] = {}
         # Cancellations that overtook what they cancel.
         self._cancelled: set[str] = set()

@@ -4,23 +4,19 @@ import asyncio
 import contextlib
 import hashlib
 import io
+import logging
 import os
-from collections.abc import Sequence
-from typing import Any
 
 import aiohttp
-import msgspec
 import structlog
 
-from actors.messages.lane import OpenStream
-from actors.messages.rows import Entry
-from actors.messages.secret import Secret
+from actors.messages.lane import FailureClass, OpenStream, Prepared
 from transports.backends import failures
 from transports.backends.chunks import BackendError, decode_error
 from transports.backends.lane import ModelLane
+from transports.backends.preparation import prepare
 from transports.backends.reading import Progress, Reading
 from transports.backends.redaction import redact
-from transports.backends.settings import LaneSettings
 from transports.backends.stream import Failure, Stream
 
 log = structlog.get_logger("turnkeep.backend")
@@ -28,11 +24,11 @@ log = structlog.get_logger("turnkeep.backend")
 ERROR_BODY_BYTES = 64 << 10
 """What is read of a response that is no stream."""
 
+MOST_DUMPED = 200_000
+"""Characters of a request in the debug log."""
+
 INLINE_BODY_BYTES = 1 << 20
 """The longest request that is handed to the socket in one piece."""
-
-OWN_PARAMS = frozenset({"model", "stream", "stream_options", "messages", "n", "system"})
-"""What a client's parameters never set: one stream of one answer of the lane's model is what a turn can use."""
 
 
 class CuttableResponse(aiohttp.ClientResponse):
@@ -44,28 +40,6 @@ class CuttableResponse(aiohttp.ClientResponse):
         if connection is not None and connection.transport is not None:
             connection.transport.abort()
         super().close()
-
-
-def request_body(settings: LaneSettings, entries: Sequence[Entry], params: dict[str, Any]) -> bytes:
-    """
-    Return the body of a request.
-
-    ``params["system"]`` leads the messages. Raises TypeError, ValueError or RecursionError for what JSON cannot carry.
-    """
-    messages = [{"role": entry.role, "content": entry.content} for entry in entries]
-    system = params.get("system")
-    if system is not None:
-        if not isinstance(system, str):
-            raise TypeError("system is no text")
-        messages.insert(0, {"role": "system", "content": system})
-    body = {name: value for name, value in params.items() if name not in OWN_PARAMS}
-    body |= {
-        "model": settings.model,
-        "messages": messages,
-        "stream": True,
-        "stream_options": {"include_usage": True},
-    }
-    return msgspec.json.encode(body)
 
 
 def call_ids(stream_id: str) -> str:
@@ -81,6 +55,8 @@ class OpenAILane(ModelLane):
         settings = self._settings
         self._url = settings.completions_url()
         self._key = settings.key(os.environ)
+        self._traits = settings.traits()
+        self._secrets = settings.secrets(os.environ)
         self._lacks_key = settings.lacks_key(os.environ)
         if self._lacks_key:
             log.warning("backend.key_missing", lane=settings.name, variable=settings.api_key_env)
@@ -115,7 +91,10 @@ class OpenAILane(ModelLane):
         if self._lacks_key:
             stream.fail(failures.NO_KEY)
             return
-        response = await self._post(stream)
+        body = self._body(stream)
+        if body is None:
+            return
+        response = await self._post(stream, body)
         if response is None:
             return
         try:
@@ -126,14 +105,31 @@ class OpenAILane(ModelLane):
         finally:
             response.close()
 
-    async def _post(self, stream: Stream) -> aiohttp.ClientResponse | None:
-        request = stream.request
+    def _body(self, stream: Stream) -> bytes | None:
+        """Return the request as an earlier attempt has sent it, or put it together."""
+        request, prepared = stream.request, stream.request.prepared
+        if prepared is None or (prepared.lane, prepared.gen) != (self._settings.name, self._gen):
+            try:
+                self.ctx.system.failpoints.hit("lane.prepare")
+                body = prepare(request.entries, request.params, self._traits)
+            except Exception as error:
+                # Whatever it is: nothing was sent, and its text may quote the conversation.
+                log.warning("backend.not_prepared", lane=self._settings.name, error=type(error).__name__)
+                stream.fail(Failure(FailureClass.PREPARATION, type(error).__name__))
+                return None
+            prepared = Prepared(lane=self._settings.name, gen=self._gen, body=body)
+        stream.prepared(prepared)
+        if request.dump and log.is_enabled_for(logging.DEBUG):
+            text = redact(prepared.body.decode(), self._secrets, MOST_DUMPED)
+            log.debug("lane.request", lane=self._settings.name, stream_id=request.stream_id, body=text)
+        return prepared.body
+
+    async def _post(self, stream: Stream, body: bytes) -> aiohttp.ClientResponse | None:
         try:
             await self.ctx.system.failpoints.reach("lane.request")
-            body = request_body(self._settings, request.entries, request.params)
             data = body if len(body) <= INLINE_BODY_BYTES else io.BytesIO(body)
             return await self._client.post(self._url, data=data, allow_redirects=False)
-        except (aiohttp.ClientError, OSError, TypeError, ValueError, RecursionError) as error:
+        except (aiohttp.ClientError, OSError, ValueError) as error:
             self._fail(stream, failures.of_exception(error, armed=False), str(error))
             return None
 
@@ -203,8 +199,5 @@ class OpenAILane(ModelLane):
                 "backend.error",
                 lane=self._settings.name,
                 error=failure.error_class,
-                text=redact(text, self._secrets()),
+                text=redact(text, self._secrets),
             )
-
-    def _secrets(self) -> tuple[Secret, ...]:
-        return (self._key,) if self._key is not None else ()

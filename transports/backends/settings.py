@@ -2,11 +2,15 @@
 
 import enum
 from collections.abc import Mapping
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 import msgspec
 
+from actors.messages.lane import Capability, LaneTraits
 from actors.messages.secret import Secret
+
+SHORTEST_SECRET = 4
+"""What is shorter, such as the number of an API's version, says nothing, and is part of many a word."""
 
 
 class LaneKind(enum.StrEnum):
@@ -34,6 +38,8 @@ class LaneSettings(msgspec.Struct, frozen=True, kw_only=True):
     api_key_env: str | None = None
     """The name of the environment variable that holds the key; it is read when the lane starts."""
     api_key: Secret | None = None
+    capabilities: frozenset[Capability] = frozenset({Capability.TOOLS})
+    """What the model takes beside text: system_anywhere, developer, images, files, tools."""
     idle_timeout_s: float = 60.0
     """The watchdog: no byte for that long is the death of a stream."""
     connect_timeout_s: float = 10.0
@@ -83,12 +89,38 @@ class LaneSettings(msgspec.Struct, frozen=True, kw_only=True):
         parts = self._url()
         return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
+    def traits(self) -> LaneTraits:
+        """Return what others have to know of the lane."""
+        echoes = self.kind is LaneKind.ECHO
+        return LaneTraits(
+            name=self.name,
+            kind=str(self.kind),
+            model=self.model,
+            backend=self.shown_url() or str(self.kind),
+            # The echo hears nothing but the user's words, so that everything else may stand beside them.
+            capabilities=frozenset(Capability) if echoes else self.capabilities,
+        )
+
     def key(self, environ: Mapping[str, str]) -> Secret | None:
         """Return the API key, if one is set."""
         if self.api_key is not None:
             return self.api_key
         value = environ.get(self.api_key_env, "").strip() if self.api_key_env is not None else ""
         return Secret(value) if value else None
+
+    def secrets(self, environ: Mapping[str, str]) -> tuple[Secret, ...]:
+        """Return what no text may show: the key, and what of ``base_url`` may be secret, as written and as meant."""
+        parts = self._url()
+        values = [parts.password or "", parts.netloc.rpartition("@")[0]]
+        values += [value for _, value in parse_qsl(parts.query)]
+        values += [unquote(value) for value in values]
+        key = self.key(environ)
+        found = {
+            value
+            for value in (key.value if key is not None else "", *values)
+            if len(value) >= SHORTEST_SECRET
+        }
+        return tuple(map(Secret, sorted(found)))
 
     def lacks_key(self, environ: Mapping[str, str]) -> bool:
         """Say whether the named environment variable does not hold the key that it should."""

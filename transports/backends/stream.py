@@ -13,11 +13,13 @@ from actors.exceptions import ActorStopped, MailboxFull, RuntimeFault
 from actors.messages.lane import (
     FailureClass,
     OpenStream,
+    Prepared,
     StreamArmed,
     StreamDelta,
     StreamFailed,
     StreamFinished,
     StreamMessage,
+    StreamPrepared,
     ToolCallDelta,
 )
 from actors.runtime import Clock
@@ -77,6 +79,10 @@ class Stream:
         self._unsaid: StreamMessage | None = None
 
     # What the turn is told
+
+    def prepared(self, prepared: Prepared) -> None:
+        """Say what is about to go out. Raises StreamOver."""
+        self._tell(StreamPrepared(stream_id=self.request.stream_id, prepared=prepared))
 
     def arm(self) -> None:
         """Say that the backend has accepted the request. Raises StreamOver."""

@@ -11,10 +11,12 @@ from actors.messages.lane import (
     DescribeLane,
     LaneInfo,
     OpenStream,
+    Prepared,
     StreamDelta,
     StreamFailed,
     StreamFinished,
     StreamMessage,
+    StreamPrepared,
 )
 from actors.messages.rows import Entry
 from actors.runtime import Budget, Clock, Ref, System
@@ -32,6 +34,7 @@ class Asker:
         self.system = system
         self.ref = ref
         self.port = system.port("/test")
+        self.prepared: list[Prepared] = []
         self._ids = itertools.count()
 
     def within(self, seconds: float = SECONDS) -> Budget:
@@ -44,6 +47,8 @@ class Asker:
         budget: Budget | None = None,
         reply_to: Any = None,
         stream_id: str | None = None,
+        prepared: Prepared | None = None,
+        dump: bool = False,
         **params: Any,
     ) -> str:
         stream_id = stream_id or f"stream-{next(self._ids)}"
@@ -55,6 +60,8 @@ class Asker:
                 params=params,
                 reply_to=reply_to or self.port,
                 budget=budget or self.within(),
+                prepared=prepared,
+                dump=dump,
             )
         )
         return stream_id
@@ -63,7 +70,9 @@ class Asker:
         self.ref.tell(CancelStream(stream_id=stream_id))
 
     async def next(self) -> StreamMessage:
-        message = await self.port.receive(self.within())
+        """Return the next message that is more than the request, which goes to ``prepared``."""
+        while isinstance(message := await self.port.receive(self.within()), StreamPrepared):
+            self.prepared.append(message.prepared)
         assert isinstance(message, StreamMessage)
         return message
 
@@ -74,7 +83,7 @@ class Asker:
             messages.append(await self.next())
         return messages
 
-    async def ask(self, text: str = "hello", **params: Any) -> list[StreamMessage]:
+    async def ask(self, text: str | tuple[Entry, ...] = "hello", **params: Any) -> list[StreamMessage]:
         """Open a stream and return all that comes of it."""
         self.open(text, **params)
         return await self.until_end()

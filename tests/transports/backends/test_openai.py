@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import json
 import os
 import re
 import socket
@@ -14,9 +15,11 @@ import structlog
 
 from actors.messages.lane import (
     FailureClass,
+    Prepared,
     StreamArmed,
     StreamDelta,
     StreamFinished,
+    StreamPrepared,
 )
 from actors.messages.rows import Entry
 from actors.messages.secret import Secret
@@ -38,8 +41,6 @@ from tests.fakes.backend_script import (
 )
 from tests.fakes.chunks import chunk
 from tests.transports.backends.conftest import failure_of, text_of
-from transports.backends import LaneSettings
-from transports.backends.openai import request_body
 
 CANARY = "CANARY-9f27"
 
@@ -146,15 +147,70 @@ async def test_a_long_history_is_sent_whole(backend, ask_lane):
 async def test_a_request_that_cannot_be_put_together_fails_alone(backend, ask_lane, params, error):
     asker = ask_lane()
     failed = failure_of(await asker.ask(**params))
-    assert (failed.failure, failed.error_class) == (FailureClass.BAD_REQUEST, error)
+    assert (failed.failure, failed.error_class) == (FailureClass.PREPARATION, error)
     assert text_of(await asker.ask("x")) == "reply to: x"
     assert len(backend.exchanges) == 1
 
 
-def test_an_empty_system_text_is_a_message_too():
-    settings = LaneSettings(name="main", base_url="http://h", model="m")
-    assert b'"system"' in request_body(settings, (), {"system": ""})
-    assert b'"system"' not in request_body(settings, (), {"system": None})
+async def test_trn_29_a_preparation_fault_says_its_class_only_and_asks_nobody(backend, ask_lane, system):
+    def fault():
+        raise ValueError(CANARY)
+
+    system.failpoints.set("lane.prepare", fault)
+    with structlog.testing.capture_logs() as logs:
+        messages = await ask_lane().ask()
+    failed = failure_of(messages)
+    assert (len(messages), failed.failure, failed.error_class) == (1, FailureClass.PREPARATION, "ValueError")
+    assert CANARY not in repr(messages) + repr(logs)
+    assert backend.exchanges == []
+
+
+async def test_trn_41_what_the_lane_does_not_take_is_a_preparation_fault(backend, ask_lane):
+    look = Entry(role="user", content="", parts=({"type": "image_url", "image_url": {"url": CANARY}},))
+    asker = ask_lane()
+    failed = failure_of(await asker.ask((look,)))
+    assert (failed.failure, failed.error_class) == (FailureClass.PREPARATION, "ImagesNotTaken")
+    assert backend.exchanges == []
+
+
+async def test_the_request_is_told_before_it_goes_out(backend, ask_lane):
+    backend.script(Hold("gate"), Text("a"), Finish(), Done())
+    asker = ask_lane()
+    asker.open("x")
+    message = await asker.port.receive(asker.within())
+    assert isinstance(message, StreamPrepared)
+    assert (message.prepared.lane, message.prepared.gen) == ("main", 1)
+    backend.release("gate")
+    await asker.until_end()
+    assert json.loads(message.prepared.body) == backend.exchanges[0].body
+
+
+@pytest.mark.parametrize(("changes", "again"), [({}, False), ({"gen": 2}, True), ({"lane": "other"}, True)])
+async def test_trn_5_a_request_that_is_prepared_goes_out_as_it_is_while_its_lane_is_the_same(
+    backend, ask_lane, system, changes, again
+):
+    prepared = Prepared(
+        **{"lane": "main", "gen": 1, "body": b'{"messages":[{"role":"user","content":"old"}]}', **changes}
+    )
+    asker = ask_lane()
+    asker.open("new", prepared=prepared)
+    messages = await asker.until_end()
+    assert text_of(messages) == f"reply to: {'new' if again else 'old'}"
+    assert system.failpoints.passed.get("lane.prepare", 0) == 0
+    assert (asker.prepared == [prepared]) is not again
+
+
+async def test_trn_36_the_dump_of_a_request_is_in_the_debug_log_without_secrets(backend, ask_lane):
+    asker = ask_lane(api_key=Secret(CANARY))
+    with structlog.testing.capture_logs() as logs:
+        asker.open(f"my key is {CANARY} and api_key=hunter22", dump=True)
+        await asker.until_end()
+        asker.open("x")
+        await asker.until_end()
+    [dump] = [entry for entry in logs if entry["event"] == "lane.request"]
+    assert dump["log_level"] == "debug"
+    assert "my key is" in dump["body"]
+    assert CANARY not in dump["body"] and "hunter22" not in dump["body"]
 
 
 async def test_one_connection_serves_request_after_request(backend, ask_lane):

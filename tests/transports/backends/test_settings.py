@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from actors.messages.lane import Capability
 from actors.messages.secret import Secret
 from transports.backends import LaneKind, LaneSettings
 
@@ -61,3 +62,19 @@ def test_the_key_comes_from_the_environment_or_the_settings():
 
 def test_settings_do_not_show_their_key():
     assert "CANARY" not in repr(settings(api_key=Secret("CANARY")))
+
+
+def test_what_may_be_secret_of_a_lane():
+    found = settings(base_url="https://me:p%40ss@h/v1?sig=CAN%2FARY&api-version=2", api_key=None).secrets({})
+    assert {secret.value for secret in found} == {"me:p%40ss", "me:p@ss", "p%40ss", "p@ss", "CAN/ARY"}
+    assert [s.value for s in settings(api_key_env="K").secrets({"K": " CANARY\n"})] == ["CANARY"]
+    assert settings().secrets({}) == ()
+
+
+def test_a_lane_takes_tools_unless_it_is_told_otherwise_and_the_echo_takes_all():
+    assert settings().traits().capabilities == {Capability.TOOLS}
+    assert settings(capabilities=frozenset()).traits().capabilities == frozenset()
+    assert LaneSettings(name="e", kind=LaneKind.ECHO).traits().capabilities == frozenset(Capability)
+    assert (settings().traits().backend, LaneSettings(name="e", kind=LaneKind.ECHO).traits().backend) == (
+        "http://h:1/v1", "echo",
+    )  # fmt: skip
