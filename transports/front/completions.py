@@ -22,10 +22,10 @@ from transports.front.completion_request import CompletionRequest, parse
 from transports.front.edges import Edges, LaneRef
 from transports.front.errors import RETRY_AFTER, ApiError, draining, from_fault, no_such_model, turn_failed
 from transports.front.exchange import ClientLeft, Exchange
-from transports.front.feed import FAILED, BegunAgain, End, Gone, Silence, Text
+from transports.front.feed import FAILED, BegunAgain, End, Gone, Silence, Text, Void
 from transports.front.intake import Chat, Intake
 from transports.front.stream import TOOK_TOO_LONG, ChunkStream
-from transports.front.watch import Watch
+from transports.front.watch import CLIENT_GONE, Watch
 
 log = structlog.get_logger("turnkeep.front")
 
@@ -131,6 +131,7 @@ class Completions:
                 exchange,
                 Chunks(head),
                 include_usage=admitted.request.include_usage,
+                detached=admitted.detached,
                 settings=self._settings,
             )
         if admitted.watch is not None:
@@ -150,45 +151,48 @@ class Completions:
         budget: Budget,
     ) -> None:
         watching = asyncio.ensure_future(exchange.watch(watch.port))
-        over = False
+        # Why the rest of the turn is of no use; None once it is over.
+        useless: str | None = CLIENT_GONE
         try:
             # A client may do neither: read, nor go.
             async with asyncio.timeout(budget.remaining() + self._settings.linger_s):
                 if stream is not None:
-                    over = await stream.follow(watch, budget)
+                    useless = await stream.follow(watch, budget)
                 else:
-                    over = await self._buffer(exchange, watch, head, budget)
+                    useless = await self._buffer(exchange, watch, head, budget)
         except TimeoutError:
             log.warning("front.client_stuck", session=exchange.token)
         finally:
             watching.cancel()
-            if over:
+            if useless is None:
                 watch.close()
             else:
-                watch.let_go(stop=not detached)
+                watch.let_go(None if detached else useless)
 
-    async def _buffer(self, exchange: Exchange, watch: Watch, head: Head, budget: Budget) -> bool:
-        """Answer once the turn has ended; False if nobody wants the rest of the turn."""
+    async def _buffer(self, exchange: Exchange, watch: Watch, head: Head, budget: Budget) -> str | None:
+        """Answer once the turn has ended; return why the rest of the turn is of no use, None if that is not so."""
         parts: list[str] = []
         while True:
             heard = await watch.next(budget.at_most(self._settings.keepalive_s))
             match heard:
                 case Text(text=text):
                     parts.append(text)
+                case Void(keep=keep):
+                    parts = ["".join(parts)[:keep]]
                 case BegunAgain():
                     parts.clear()
                 case Gone():
-                    return False
+                    return CLIENT_GONE
                 case End(failed=False):
                     body = whole(head, "".join(parts), heard.finish_reason, heard.usage)
                     await exchange.answer(200, body)
-                    return True
+                    return None
                 case End():
                     await exchange.refuse(turn_failed(heard.status, heard.code or FAILED, heard.message))
-                    return True
+                    return None
                 case Silence() if budget.expired():
                     await exchange.refuse(turn_failed(504, FAILED, TOOK_TOO_LONG.message))
-                    return False
+                    return CLIENT_GONE
 
 
 def _no_lane(text: str) -> ApiError:

@@ -1,5 +1,16 @@
-"""What an HTTP request hears of its turn, reduced to what it needs: text, and one end. Pure."""
+"""
+What an HTTP request hears of its turn, reduced to what it needs: text, what of it is void, and one end. Pure.
 
+| what happens to the turn | of whose text nothing was handed on | of whose text some was |
+|---|---|---|
+| a lane is tried again, or another one, or compaction | – | – |
+| its stream dies (retry), or does not fit (overflow) | – | Died |
+| what an attempt has shown is discarded | – | Void |
+| another run begins over the same message | – | BegunAgain |
+"""
+
+from array import array
+from bisect import bisect_right
 from typing import Any
 
 import msgspec
@@ -10,10 +21,13 @@ from actors.messages.session import TurnOutcome
 from actors.messages.turn import (
     Cancelled,
     Content,
+    Overflow,
+    Retry,
     RunPhase,
     Snapshot,
     StateChange,
     StatusUpdate,
+    StreamDiscarded,
     TurnCommitted,
     TurnError,
     TurnEvent,
@@ -64,6 +78,16 @@ class Gone(msgspec.Struct, frozen=True):
     """The client is gone."""
 
 
+class Died(msgspec.Struct, frozen=True):
+    """The stream has died whose text was handed on; the answer is about to begin again."""
+
+
+class Void(msgspec.Struct, frozen=True):
+    """Of the text that was handed on only the first ``keep`` characters are a part of the answer."""
+
+    keep: int
+
+
 class BegunAgain(msgspec.Struct, frozen=True):
     """Text of a run that was lost has been heard; what comes now is another run over the same message."""
 
@@ -76,21 +100,44 @@ class Silence(msgspec.Struct, frozen=True):
     """Nothing came in time."""
 
 
-Heard = Text | End | Gone | BegunAgain | Unsettled | Silence
+Heard = Text | End | Gone | Died | Void | BegunAgain | Unsettled | Silence
 
 
 class Run(msgspec.Struct):
     """What is known of one run over the message, that is of one turn_gen."""
 
     turn_gen: int = 0
-    length: int = 0
-    """How much of its text was handed on, in characters."""
+    attempt: int = 0
+    """Whose text was handed on."""
+    seqs: "array[int]" = msgspec.field(default_factory=lambda: array("q"))
+    """The numbers of the events with text that was handed on."""
+    lengths: "array[int]" = msgspec.field(default_factory=lambda: array("q"))
+    """How much of it there was with each of them, in characters from the beginning."""
     finish_reason: str | None = None
     """Set once it has committed."""
     usage: dict[str, int] | None = None
     category: str | None = None
     """The category of its error."""
     cancelled_by: str | None = None
+
+    @property
+    def length(self) -> int:
+        """How much of its text was handed on, in characters."""
+        return self.lengths[-1] if self.lengths else 0
+
+    def hand_on(self, event: TurnEvent, text: str) -> Text:
+        """Note a piece of text."""
+        self.attempt = event.attempt
+        self.lengths.append(self.length + len(text))
+        self.seqs.append(event.seq)
+        return Text(text)
+
+    def discard(self, keep_upto: int) -> tuple[Heard, ...]:
+        """Forget what came with later events."""
+        kept = bisect_right(self.seqs, keep_upto)
+        before = self.length
+        del self.seqs[kept:], self.lengths[kept:]
+        return (Void(self.length),) if self.length < before else ()
 
 
 class Feed:
@@ -122,8 +169,9 @@ class Feed:
             return (_failed(turn.reason, None),)
         again = self._begin_run(turn.turn_gen)
         text = turn.text or ""
+        rest = text[self._run.length :]
         end = End(finish_reason=turn.reason or "stop", usage=turn.usage, text=text)
-        return (*again, *self._rest(text), end)
+        return (*again, *((Text(rest),) if rest else ()), end)
 
     def _event_of_another_run(self, event: TurnEvent) -> tuple[Heard, ...]:
         if event.turn_gen < self._run.turn_gen:
@@ -143,10 +191,13 @@ class Feed:
         run = self._run
         match event:
             case Content(text=text):
-                run.length += len(text)
-                return (Text(text),)
+                return (run.hand_on(event, text),) if text else ()
             case Snapshot(text=text):
-                return self._rest(text)
+                return self._snapshot(event, text)
+            case Retry() | Overflow():
+                return (Died(),) if run.length else ()
+            case StreamDiscarded(keep_upto=keep_upto):
+                return run.discard(keep_upto)
             case StatusUpdate(usage=usage):
                 run.usage = usage
             case TurnCommitted(finish_reason=reason):
@@ -161,11 +212,12 @@ class Feed:
                 return (_failed(run.category, text),)
         return ()
 
-    def _rest(self, text: str) -> tuple[Heard, ...]:
-        """Return what has not been handed on of the text so far."""
-        rest = text[self._run.length :]
-        self._run.length += len(rest)
-        return (Text(rest),) if rest else ()
+    def _snapshot(self, event: Snapshot, text: str) -> tuple[Heard, ...]:
+        """Return what has not been handed on of the text so far, all of which is the attempt's."""
+        run = self._run
+        void = run.discard(0) if event.attempt != run.attempt else ()
+        rest = text[run.length :]
+        return (*void, run.hand_on(event, rest)) if rest else void
 
     def _idle(self, text: str | None) -> Heard:
         run = self._run

@@ -4,9 +4,9 @@ from actors.runtime import Budget
 from transports.front.chunks import DONE, KEEPALIVE, Chunks
 from transports.front.errors import Headers, turn_failed
 from transports.front.exchange import Exchange
-from transports.front.feed import FAILED, BegunAgain, End, Gone, Heard, Silence, Text
+from transports.front.feed import FAILED, BegunAgain, Died, End, Gone, Heard, Silence, Text, Void
 from transports.front.settings import FrontSettings
-from transports.front.watch import Watch
+from transports.front.watch import CLIENT_GONE, STREAM_DIED, Watch
 
 HEADERS: Headers = (
     ("content-type", "text/event-stream; charset=utf-8"),
@@ -19,17 +19,38 @@ BEGUN_AGAIN = End(
     code=FAILED, message="The turn was interrupted and runs once more; its answer goes into the session."
 )
 """What a stream has sent cannot be taken back, so another run's text must not follow it."""
+DIED = End(
+    code=FAILED,
+    message="The model's stream died in mid-answer; what was sent of it is void, and the turn was stopped.",
+)
+"""For the same reason: a death is the end of a stream that has sent text of it (turns.md, section 3)."""
+DIED_DETACHED = End(
+    code=FAILED,
+    message="The model's stream died in mid-answer; what was sent of it is void. The turn goes on, and its answer "
+    "goes into the session.",
+)
+ANSWERED_AGAIN = End(
+    code=FAILED,
+    message="The model's stream died in mid-answer; what was sent of it is void. The whole answer is in the session.",
+)
 
 
 class ChunkStream:
     """Sends the chunks of one turn."""
 
     def __init__(
-        self, exchange: Exchange, chunks: Chunks, *, include_usage: bool, settings: FrontSettings
+        self,
+        exchange: Exchange,
+        chunks: Chunks,
+        *,
+        include_usage: bool,
+        detached: bool,
+        settings: FrontSettings,
     ) -> None:
         self._exchange = exchange
         self._chunks = chunks
         self._include_usage = include_usage
+        self._detached = detached
         self._settings = settings
         # Whether some of the answer was sent.
         self._partial = False
@@ -40,36 +61,48 @@ class ChunkStream:
         await self._text(text)
         await self._end(End())
 
-    async def follow(self, watch: Watch, budget: Budget) -> bool:
-        """Send what the turn says to its end; False if nobody wants the rest of the turn."""
+    async def follow(self, watch: Watch, budget: Budget) -> str | None:
+        """Send what the turn says to its end; return why the rest of the turn is of no use, None if that is not so."""
         heard = await watch.next(budget.at_most(self._settings.early_error_s))
         if isinstance(heard, Gone):
-            return False
+            return CLIENT_GONE
         if isinstance(heard, End) and heard.failed:
             # Before the first byte an error can still be a status (API-6).
             await self._exchange.refuse(turn_failed(heard.status, heard.code or FAILED, heard.message))
-            return True
+            return None
         await self._begin()
         if isinstance(heard, Silence):
             heard = await watch.next(budget.at_most(self._settings.keepalive_s))
-        while not isinstance(heard, End | Gone | BegunAgain):
-            if isinstance(heard, Text):
+        void = False
+        while not isinstance(heard, End | Gone | Died | BegunAgain):
+            if isinstance(heard, Void):
+                # If nothing follows but the turn's own failure, that says more.
+                void = True
+            elif isinstance(heard, Text):
+                if void:
+                    heard = Died()
+                    break
                 await self._text(heard.text)
             elif budget.expired():
                 await self._end(TOOK_TOO_LONG)
-                return False
+                return CLIENT_GONE
             else:
                 await self._exchange.write(KEEPALIVE)
             heard = await watch.next(budget.at_most(self._settings.keepalive_s))
-        return await self._over(heard)
+        return await self._over(heard, void)
 
-    async def _over(self, heard: Heard) -> bool:
+    async def _over(self, heard: Heard, void: bool) -> str | None:
         match heard:
+            case End(failed=False) if void:
+                await self._end(ANSWERED_AGAIN)
             case End():
                 await self._end(heard)
             case BegunAgain():
                 await self._end(BEGUN_AGAIN)
-        return not isinstance(heard, Gone)
+            case Died():
+                await self._end(DIED_DETACHED if self._detached else DIED)
+                return STREAM_DIED
+        return CLIENT_GONE if isinstance(heard, Gone) else None
 
     async def _begin(self) -> None:
         await self._exchange.start(200, HEADERS)

@@ -12,6 +12,10 @@ from actors.runtime import Budget
 from transports.front.edges import Edges
 from transports.front.feed import FAILED, SLOW_READER, End, Feed, Heard, Silence, Unsettled
 
+CLIENT_GONE = "client_gone"
+STREAM_DIED = "stream_died"
+"""Why a turn is stopped whose client gets no more of it."""
+
 log = structlog.get_logger("turnkeep.front")
 
 TOO_SLOW = End(
@@ -65,12 +69,12 @@ class Watch:
         unknown = End(code=FAILED, message="The turn has ended; its outcome is in the session.")
         return self._heard.popleft() if self._heard else unknown
 
-    def let_go(self, *, stop: bool) -> None:
-        """Hear nothing more of a turn that goes on, and stop it if nobody wants it any more (API-16)."""
+    def let_go(self, stop_by: str | None) -> None:
+        """Hear nothing more of a turn that goes on; stop it, and say why, if nobody wants it any more (API-16)."""
         self.close()
         self._tell(DetachWatcher(session_id=self._session_id, inbox_id=self._inbox_id, watcher=self.port))
-        if stop:
-            self._tell(StopTurn(session_id=self._session_id, inbox_id=self._inbox_id, by="client_gone"))
+        if stop_by is not None:
+            self._tell(StopTurn(session_id=self._session_id, inbox_id=self._inbox_id, by=stop_by))
 
     def close(self) -> None:
         """Take no more events."""

@@ -30,10 +30,16 @@ class Answer:
                 return self._add(data["text"])
             case "turn.snapshot":
                 return self._complete(data["text"])
-            case "turn.lane_retry":
-                return Step(
-                    note=f"The model did not answer ({data['error_class']}); trying again in {data['delay_s']:.1f} s."
-                )
+            case "turn.stream_discarded":
+                return self._begin_again()
+            case (
+                "turn.retry"
+                | "turn.lane_retry"
+                | "turn.lane_fallback"
+                | "turn.lane_failed"
+                | "turn.lane_degraded"
+            ):
+                return Step(note=_told(event["event"], data))
             case "turn.cancelled":
                 self.failed = self._explained = True
                 return Step(note="Stopped.")
@@ -57,6 +63,11 @@ class Answer:
         self.text = whole
         return Step(text=f"\n{whole}")
 
+    def _begin_again(self) -> Step:
+        """What was shown stays on the screen, and is no part of the answer any more."""
+        shown, self.text = self.text, ""
+        return Step(text="\n") if shown else Step()
+
     def _state(self, data: dict[str, Any]) -> Step:
         if data["state"] == "error":
             self.failed = True
@@ -79,3 +90,22 @@ class Answer:
         text = self._complete(turn["partial"]).text if turn["partial"] else ""
         reason = f" ({turn['reason']})" if turn["reason"] else ""
         return Step(text=text, note=f"The turn ended {turn['state']}{reason}.", done=True)
+
+
+def _told(kind: str, data: dict[str, Any]) -> str:
+    """Return what people are told of a ladder's step."""
+    match kind:
+        case "turn.retry":
+            wait, which = _seconds(data["delay_s"]), f"{data['n']}/{data['of']}"
+            return f"stream died mid-response ({data['error_class']}), retrying in {wait} ({which})"
+        case "turn.lane_retry":
+            return f"Retrying in {_seconds(data['delay_s'])}: {data['error_class']}"
+        case "turn.lane_fallback":
+            return f"Primary model failed, falling back to {data['to']}"
+        case "turn.lane_failed":
+            return f"Fallback {data['lane']} also failed: {data['error_class']}"
+    return f"Fallback {data['lane']} is degraded, trying anyway"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.1f}".removesuffix(".0") + " s"

@@ -1,5 +1,6 @@
 """What the events of a turn come to for its client."""
 
+import itertools
 from typing import Any
 
 import pytest
@@ -8,13 +9,20 @@ from actors.messages.rows import Origin, TurnRow, TurnState
 from actors.messages.session import TurnOutcome
 from actors.messages.turn import (
     Cancelled,
+    Compacted,
     Content,
+    LaneDegraded,
+    LaneFailed,
+    LaneFallback,
     LaneRetry,
+    Overflow,
     Reasoning,
+    Retry,
     RunPhase,
     Snapshot,
     StateChange,
     StatusUpdate,
+    StreamDiscarded,
     StreamEnd,
     ThinkingStart,
     ThinkingStop,
@@ -24,13 +32,13 @@ from actors.messages.turn import (
     TurnStart,
 )
 from actors.notifier.notice import Cause, notice
-from transports.front.feed import BegunAgain, ClientGone, End, Feed, Gone, Heard, Text, Unsettled
+from transports.front.feed import BegunAgain, ClientGone, Died, End, Feed, Gone, Heard, Text, Unsettled, Void
 
 USAGE = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
 
 
-def event(kind: type[TurnEvent], gen: int = 1, **fields: Any) -> TurnEvent:
-    return kind(session_id="s", turn_id="t", turn_gen=gen, attempt=1, seq=1, **fields)
+def event(kind: type[TurnEvent], gen: int = 1, *, attempt: int = 1, seq: int = 1, **fields: Any) -> TurnEvent:
+    return kind(session_id="s", turn_id="t", turn_gen=gen, attempt=attempt, seq=seq, **fields)
 
 
 def row(state: TurnState, **fields: Any) -> TurnRow:
@@ -135,6 +143,160 @@ def test_a_stopped_turn_is_no_whole_answer(by: str, word: str) -> None:
 
 def test_an_end_whose_manner_was_missed_is_looked_up() -> None:
     assert hear(event(Snapshot, text="Hello"), idle("Hello")) == [Text("Hello"), Unsettled()]
+
+
+# Deaths and discards
+
+RETRY = event(Retry, error_class="ReadError", n=1, of=2, delay_s=0.0)
+SILENT = [
+    event(TurnStart),
+    event(ThinkingStart),
+    event(ThinkingStop),
+    event(Reasoning, text="hm"),
+    event(StreamEnd),
+    event(LaneRetry, lane="x", error_class="y", n=1, delay_s=0.0),
+    event(LaneFallback, from_lane="x", to_lane="y"),
+    event(LaneFailed, lane="y", error_class="z"),
+    event(LaneDegraded, lane="y"),
+    event(Compacted),
+    event(StatusUpdate, usage=USAGE, estimated=True),
+    event(TurnCommitted, finish_reason="stop"),
+    event(Cancelled, by="user"),
+    event(TurnError, category="connect", error_class="x", text="x"),
+    event(StateChange, state=RunPhase.THINKING),
+    event(StateChange, state=RunPhase.RUNNING),
+    event(StateChange, state=RunPhase.ATTENTION),
+    event(Content, text=""),
+    event(StreamDiscarded, keep_upto=1),
+]
+"""What no client is told by itself, whatever was sent to it before."""
+
+
+@pytest.mark.parametrize("before", [(), (event(Content, text="Hel"),)], ids=["nothing", "text"])
+@pytest.mark.parametrize("message", SILENT, ids=lambda message: type(message).__name__)
+def test_what_changes_nothing_of_the_text_is_not_heard(before: Any, message: Any) -> None:
+    assert hear(*before, message) == hear(*before)
+
+
+@pytest.mark.parametrize("message", [RETRY, event(Overflow)], ids=lambda message: type(message).__name__)
+def test_a_death_is_heard_by_who_was_told_of_its_text(message: Any) -> None:
+    assert hear(message) == []
+    assert hear(event(Content, text="Hel"), message) == [Text("Hel"), Died()]
+
+
+def test_a_discard_says_how_much_of_the_text_stays() -> None:
+    heard = hear(
+        event(Content, seq=5, text="Hel"),
+        event(Content, seq=9, attempt=2, text="lo"),
+        event(StreamDiscarded, seq=10, attempt=2, keep_upto=8),
+        event(Content, seq=12, attempt=3, text="p"),
+        event(StreamDiscarded, seq=13, attempt=3, keep_upto=4),
+    )
+    assert heard == [Text("Hel"), Text("lo"), Void(3), Text("p"), Void(0)]
+
+
+def test_a_discard_of_what_nobody_was_told_is_not_heard() -> None:
+    discarded = event(StreamDiscarded, seq=6, keep_upto=5)
+    assert hear(discarded, event(Content, seq=4, text="Hel"), discarded) == [Text("Hel")]
+
+
+def test_text_before_a_discard_is_not_made_good_by_a_snapshot_after_it() -> None:
+    heard = hear(
+        event(Content, seq=4, text="Hello"),
+        event(StreamDiscarded, seq=5, keep_upto=1),
+        event(Snapshot, seq=9, attempt=2, text="Goodbye"),
+    )
+    assert heard == [Text("Hello"), Void(0), Text("Goodbye")]
+
+
+def test_a_snapshot_of_a_later_attempt_makes_the_text_of_an_earlier_one_void() -> None:
+    heard = hear(event(Content, seq=4, text="Hello"), event(Snapshot, seq=9, attempt=2, text="Hello, you"))
+    assert heard == [Text("Hello"), Void(0), Text("Hello, you")]
+
+
+def test_text_that_a_snapshot_brought_can_be_discarded() -> None:
+    heard = hear(event(Snapshot, seq=9, text="Hel"), event(StreamDiscarded, seq=10, keep_upto=3))
+    assert heard == [Text("Hel"), Void(0)]
+
+
+class Script:
+    """Plays a turn by letters: what it tells, and what of it is the answer in the end."""
+
+    def __init__(self, letters: str) -> None:
+        self.told: list[TurnEvent] = []
+        self._seq = 0
+        self._gen = 1
+        self._attempt = 0
+        self._begun = 0
+        # The pieces of text that count, with their numbers.
+        self._pieces: list[tuple[int, str]] = []
+        self._open()
+        for letter in letters:
+            self._play(letter)
+        self.answer = "".join(text for _, text in self._pieces)
+        self._tell(TurnCommitted, finish_reason="stop")
+        self._tell(StateChange, state=RunPhase.IDLE, text=self.answer)
+
+    def _play(self, letter: str) -> None:
+        match letter:
+            case "c":
+                text = f"{self._gen}{self._attempt}{self._seq} "
+                self._tell(Content, text=text)
+                self._pieces.append((self._seq, text))
+            case "d":
+                self._tell(Retry, error_class="ReadError", n=1, of=2, delay_s=0.0)
+                self._discard()
+            case "o":
+                self._tell(Overflow)
+                self._tell(Compacted)
+                self._discard()
+            case "x":
+                self._discard()
+            case "s":
+                self._tell(Snapshot, text="".join(text for _, text in self._pieces))
+            case "r":
+                self._gen += 1
+                self._seq, self._attempt, self._pieces = 0, 0, []
+                self._open()
+
+    def _discard(self) -> None:
+        self._tell(StreamDiscarded, keep_upto=self._begun)
+        self._pieces = [(seq, text) for seq, text in self._pieces if seq <= self._begun]
+        self._open()
+
+    def _open(self) -> None:
+        self._begun = self._seq
+        self._attempt += 1
+        self._tell(ThinkingStart)
+
+    def _tell(self, kind: type[TurnEvent], **fields: Any) -> None:
+        self._seq += 1
+        self.told.append(event(kind, self._gen, attempt=self._attempt, seq=self._seq, **fields))
+
+
+@pytest.mark.parametrize("length", range(6))
+def test_what_is_left_of_the_text_is_the_answer_whatever_happened(length: int) -> None:
+    for letters in itertools.product("cdoxsr", repeat=length):
+        script = Script("".join(letters))
+        text = ""
+        *heard, end = hear(*script.told)
+        died = False
+        for one in heard:
+            match one:
+                case Text(text=more):
+                    text += more
+                case Void(keep=keep):
+                    assert keep < len(text)
+                    text = text[:keep]
+                case BegunAgain():
+                    assert text
+                    text = ""
+                case Died():
+                    assert text
+                    died = True
+        assert text == script.answer, letters
+        assert end == End(finish_reason="stop", text=script.answer), letters
+        assert not died or "d" in letters or "o" in letters
 
 
 # Another run over the same message

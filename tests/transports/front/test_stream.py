@@ -10,7 +10,19 @@ import pytest
 from actors.messages.rows import TurnState
 from actors.messages.session import AttachWatcher, DetachWatcher, StopTurn, TurnOutcome
 from actors.messages.store import EndTurn, ListTurns, TakeTurn
-from actors.messages.turn import Cancelled, Content, Snapshot, TurnCommitted, TurnError, TurnStart
+from actors.messages.turn import (
+    Cancelled,
+    Content,
+    Overflow,
+    Retry,
+    Snapshot,
+    StreamDiscarded,
+    StreamEnd,
+    ThinkingStart,
+    TurnCommitted,
+    TurnError,
+    TurnStart,
+)
 from tests.harness import until
 from tests.sse import Stream
 from tests.transports.front.box import HEADERS, FrontBox
@@ -22,15 +34,18 @@ LONG = 60.0
 class Play:
     """One request under way, and the watcher that its turn would tell."""
 
-    def __init__(self, box: FrontBox, client: aiohttp.ClientSession, **body: Any) -> None:
+    def __init__(
+        self, box: FrontBox, client: aiohttp.ClientSession, headers: dict[str, str] | None = None, **body: Any
+    ) -> None:
         self.box = box
         self.client = client
+        self.headers = headers
         self.body = {"messages": [{"role": "user", "content": "hi"}], **body}
 
     async def __aenter__(self) -> "Play":
         before = len(self.box.told(AttachWatcher))
         self.posting = asyncio.ensure_future(
-            self.client.post(f"{self.box.url}/v1/chat/completions", json=self.body)
+            self.client.post(f"{self.box.url}/v1/chat/completions", json=self.body, headers=self.headers)
         )
         await until(lambda: len(self.box.told(AttachWatcher)) > before)
         self.watcher = self.box.told(AttachWatcher)[before].watcher
@@ -58,8 +73,8 @@ async def client() -> Any:
         yield session
 
 
-def said(text: str, gen: int = 1) -> Any:
-    return event(Content, gen, text=text)
+def said(text: str, gen: int = 1, **fields: Any) -> Any:
+    return event(Content, gen, text=text, **fields)
 
 
 def failed(category: str = "connect", text: str = "Sorry.") -> tuple[Any, ...]:
@@ -142,6 +157,73 @@ async def test_a_turn_that_somebody_stopped_does_not_look_whole(
             error = body["error"]
             assert status == 409 and headers["X-Should-Retry"] == "false"
         assert error["code"] == "turn_cancelled"
+        assert box.told(StopTurn) == []
+
+
+RETRY = event(Retry, seq=5, error_class="ReadError", n=1, of=2, delay_s=30.0)
+VOID = event(StreamDiscarded, seq=6, keep_upto=1)
+
+
+@pytest.mark.parametrize(
+    "death", [(RETRY,), (event(Overflow, seq=5),), (VOID, said("Hello", seq=7, attempt=2))]
+)
+@pytest.mark.parametrize("detached", [False, True])
+async def test_api_14_a_death_ends_a_stream_that_has_sent_text_of_it(
+    tmp_path: Path, client: Any, death: Any, detached: bool
+) -> None:
+    headers = {"X-Turnkeep-Detach": "1"} if detached else {}
+    async with (
+        FrontBox(tmp_path, compat_hermes=True) as box,
+        Play(box, client, headers=headers, stream=True) as play,
+    ):
+        play.tell(said("Hel", seq=4), event(StreamEnd, seq=4), *death)
+        stream = await play.stream()
+        last = (await stream.rest())[-1]
+        assert stream.text == "Hel" and stream.done
+        assert last["choices"] == [{"index": 0, "delta": {}, "finish_reason": "error"}]
+        assert last["error"]["code"] == "turn_failed" and last["hermes"]["partial"] is True
+        assert ("goes on" in last["error"]["message"]) is detached
+        await until(lambda: box.told(DetachWatcher))
+        assert [stop.by for stop in box.told(StopTurn)] == ([] if detached else ["stream_died"])
+
+
+async def test_a_death_before_the_first_text_is_no_matter_to_a_stream(tmp_path: Path, client: Any) -> None:
+    async with FrontBox(tmp_path) as box, Play(box, client, stream=True) as play:
+        play.tell(event(TurnStart), RETRY, VOID, event(ThinkingStart, seq=7), said("Hello", seq=8), *DONE)
+        stream = await play.stream()
+        last = (await stream.rest())[-1]
+        assert stream.text == "Hello" and last["choices"][0]["finish_reason"] == "stop"
+        assert box.told(StopTurn) == []
+
+
+async def test_a_stream_whose_text_is_void_tells_the_failure_that_comes_of_it(
+    tmp_path: Path, client: Any
+) -> None:
+    async with FrontBox(tmp_path) as box, Play(box, client, stream=True) as play:
+        play.tell(said("Hel", seq=4), VOID, *failed(text="Sorry."))
+        stream = await play.stream()
+        assert (await stream.rest())[-1]["error"]["message"] == "Sorry."
+        await box.system.idle()
+        assert box.told(StopTurn) == []
+
+
+async def test_a_stream_whose_text_is_void_never_ends_well(tmp_path: Path, client: Any) -> None:
+    async with FrontBox(tmp_path) as box, Play(box, client, stream=True) as play:
+        play.tell(said("Hel", seq=4), VOID, *DONE)
+        stream = await play.stream()
+        assert (await stream.rest())[-1]["error"]["code"] == "turn_failed" and stream.done
+        await box.system.idle()
+        assert box.told(StopTurn) == []
+
+
+@pytest.mark.parametrize("announced", [(RETRY, VOID), (event(Overflow, seq=5), VOID), (VOID,)])
+async def test_a_buffered_answer_has_nothing_of_a_dead_attempt(
+    tmp_path: Path, client: Any, announced: Any
+) -> None:
+    async with FrontBox(tmp_path) as box, Play(box, client) as play:
+        play.tell(said("Hel", seq=4), *announced, said("Good", seq=8), said("bye", seq=9), *DONE)
+        status, _, body = await play.answer()
+        assert status == 200 and body["choices"][0]["message"]["content"] == "Goodbye"
         assert box.told(StopTurn) == []
 
 

@@ -93,12 +93,35 @@ def test_outcomes(event, text, failed, done):
     assert bool(last.note) is failed
 
 
-def test_a_wait_is_mentioned():
-    retry = {
-        "event": "turn.lane_retry",
-        "data": {"lane": "l", "error_class": "ConnectError", "n": 1, "delay_s": 1.0},
-    }
-    assert "ConnectError" in play(retry)[2].note
+LANE = {"lane": "small", "error_class": "ConnectError"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "text"),
+    [
+        (
+            "retry",
+            {"error_class": "ReadError", "n": 1, "of": 2, "delay_s": 1.0},
+            "stream died mid-response (ReadError), retrying in 1 s (1/2)",
+        ),
+        ("lane_retry", {**LANE, "n": 1, "delay_s": 1.0}, "Retrying in 1 s: ConnectError"),
+        ("lane_retry", {**LANE, "n": 1, "delay_s": 0.251}, "Retrying in 0.3 s: ConnectError"),
+        ("lane_retry", {**LANE, "n": 1, "delay_s": 30.0}, "Retrying in 30 s: ConnectError"),
+        ("lane_fallback", {"from": "big", "to": "small"}, "Primary model failed, falling back to small"),
+        ("lane_failed", LANE, "Fallback small also failed: ConnectError"),
+        ("lane_degraded", {"lane": "small"}, "Fallback small is degraded, trying anyway"),
+    ],
+)
+def test_a_step_of_the_ladder_is_told_in_its_own_words(kind, data, text):
+    assert play({"event": f"turn.{kind}", "data": data})[2] == Step(note=text)
+
+
+def test_an_answer_that_begins_again_begins_on_a_line_of_its_own():
+    void = {"event": "turn.stream_discarded", "data": {"keep_upto": 2}}
+    answer, shown, _ = play(
+        void, content("Hel"), void, content("Good"), content("bye"), state("idle", "Goodbye")
+    )
+    assert shown == "Hel\nGoodbye" and answer.text == "Goodbye" and not answer.failed
 
 
 def test_other_events_say_nothing():
