@@ -7,6 +7,7 @@ from actors.admin.edges import Edges as AdminEdges
 from actors.admin.edges import Facts
 from actors.events.bus import EventBus
 from actors.messages.rows import TakenTurn
+from actors.metrics.metrics import Metrics
 from actors.relay.relays import Relays
 from actors.runtime import Actor, Address, Overflow, Ref, System
 from actors.session.router import Sessions
@@ -51,6 +52,7 @@ class Composition:
             ChildSpec(name="quarantine", factory=self.quarantine),
             ChildSpec(name="events", factory=self.events, bound=WIDE, overflow=Overflow.DROP_OLDEST),
             ChildSpec(name="sweeper", factory=lambda: Sweeper(self._config.supervision)),
+            ChildSpec(name="metrics", factory=Metrics, bound=WIDE, overflow=Overflow.DROP_OLDEST),
             ChildSpec(name="lanes", factory=self.lanes),
             ChildSpec(name="relays", factory=self.relays, bound=WIDE),
             ChildSpec(name="sessions", factory=self.sessions, bound=WIDE),
@@ -123,6 +125,7 @@ class Composition:
             system=system,
             store=store,
             sessions=sessions,
+            metrics=self._at("/metrics"),
             lanes=self._lane_refs,
             relay_endpoint=RelayEndpoint(
                 system=system, store=store, relays=relays, sessions=sessions, settings=config.relay

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 
-def describe(connection: sqlite3.Connection, path: Path, *, commits: int, writes: int) -> dict[str, Any]:
+def describe(
+    connection: sqlite3.Connection, path: Path, *, rows: bool, commits: int, writes: int
+) -> dict[str, Any]:
     """See StoreInfo."""
     files = (path, path.with_name(f"{path.name}-wal"))
     return {
@@ -14,7 +16,7 @@ def describe(connection: sqlite3.Connection, path: Path, *, commits: int, writes
         "bytes": sum(file.stat().st_size for file in files if file.exists()),
         "rows": {
             table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
-            for table in tables(connection)
+            for table in (tables(connection) if rows else ())
         },
         "commits": commits,
         "writes": writes,

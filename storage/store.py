@@ -296,4 +296,6 @@ class Store(Actor):
             raise StoreUnavailable(self._health.fault)
 
     def _info(self, connection: sqlite3.Connection, request: StoreInfo) -> dict[str, Any]:
-        return describe(connection, self._database.path, commits=self._commits, writes=self._writes)
+        return describe(
+            connection, self._database.path, rows=request.rows, commits=self._commits, writes=self._writes
+        )

@@ -477,3 +477,6 @@ class StoreInfo(Read[dict[str, Any]], frozen=True, kw_only=True):
     What the store is: schema (its version), path, bytes (of the file and its log), rows (of each table), commits and
     writes (since the actor started).
     """
+
+    rows: bool = True
+    """Whether rows are counted: that takes as long as there are many."""

@@ -2,6 +2,7 @@
 
 from actors.runtime.actor import DEFERRED, Actor
 from actors.runtime.budget import Budget
+from actors.runtime.census import Census
 from actors.runtime.clock import Clock, SystemClock
 from actors.runtime.context import Context
 from actors.runtime.envelope import Envelope
@@ -20,6 +21,7 @@ __all__ = [
     "Actor",
     "Address",
     "Budget",
+    "Census",
     "Clock",
     "Context",
     "Envelope",

@@ -8,12 +8,14 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
+from actors.buckets import Buckets
 from actors.exceptions import ActorStopped, DeadlineExceeded, RuntimeFault
 from actors.messages.events import Publish
 from actors.messages.lifecycle import ActorInfo, DownReason, Status, Stop, StopStatus
 from actors.runtime.actor import Actor
 from actors.runtime.budget import Budget
 from actors.runtime.cell import Cell
+from actors.runtime.census import Census, census
 from actors.runtime.clock import Clock, SteadyWall, SystemClock
 from actors.runtime.custody import Custody
 from actors.runtime.dead_letters import DeadLetters
@@ -27,6 +29,9 @@ from actors.runtime.reply import Reply
 from actors.runtime.trace import Tracer, Tracing
 
 log = structlog.get_logger("turnkeep.runtime")
+
+LAG_BOUNDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+"""Seconds."""
 
 EARLY_EVENTS = 1000
 """How many events wait for the bus; the oldest give way."""
@@ -66,6 +71,8 @@ class System:
         self.custody = Custody(self)
         # Paths of actors that did not end in the budget of their stop, in order.
         self.overran: list[str] = []
+        # How long the loop takes to come round, as a watchdog measures it.
+        self.lag = Buckets(LAG_BOUNDS)
         # Where events go; those published before it is there wait.
         self._event_sink: Ref | None = None
         self._early_events: deque[Publish] = deque(maxlen=EARLY_EVENTS)
@@ -220,6 +227,10 @@ class System:
         """Return the row of one live or held actor."""
         cell = self._cells.get(path)
         return cell.info(self.clock.monotonic()) if cell is not None else None
+
+    def census(self) -> Census:
+        """Return how many actors there are, and what waits for them."""
+        return census(self._cells.values(), self.clock.monotonic())
 
     def busy(self) -> list[tuple[str, float]]:
         """

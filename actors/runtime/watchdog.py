@@ -21,7 +21,7 @@ SHOWN_FRAMES = 8
 class Watchdog:
     """
     Knocks at the loop every ``every_s`` seconds, and measures how long it takes to answer and how much CPU its thread
-    uses meanwhile: on a busy machine the first may be long through nobody's fault, the second is our own work (REL-5).
+    uses meanwhile (each knock is counted in the system's ``lag``): on a busy machine the first may be long through nobody's fault, the second is our own work (REL-5).
 
     A knock that takes over ``limit_s`` seconds or ``cpu_limit_s`` of CPU is logged, once, with the place at which the
     loop's thread is, and published as ``loop.lagged`` with both when the loop has come round. What holds it for longer
@@ -59,11 +59,16 @@ class Watchdog:
             except RuntimeError:
                 # The loop is closed.
                 return
-            if self._answered_in_time(begun, cpu_begun):
-                continue
-            self._report()
-            self._answered.wait()
-            self._tell(time.monotonic() - begun, self._cpu() - cpu_begun)
+            in_time = self._answered_in_time(begun, cpu_begun)
+            if not in_time:
+                self._report()
+                self._answered.wait()
+            seconds = time.monotonic() - begun
+            if self._stopping.is_set():
+                return
+            self._system.lag.add(seconds)
+            if not in_time:
+                self._tell(seconds, self._cpu() - cpu_begun)
 
     def _answered_in_time(self, begun: float, cpu_begun: float) -> bool:
         """Wait until the loop answers or a limit is passed; look at the clocks no more often than a limit could be."""
@@ -90,9 +95,8 @@ class Watchdog:
         log.warning("loop.lagging", where=where[-SHOWN_FRAMES:])
 
     def _tell(self, seconds: float, cpu_seconds: float) -> None:
-        if not self._stopping.is_set():
-            data: EventData = {"seconds": round(seconds, 3), "cpu_seconds": round(cpu_seconds, 3)}
-            self._system.loop.call_soon_threadsafe(self._system.publish, "loop.lagged", "/", data)
+        data: EventData = {"seconds": round(seconds, 3), "cpu_seconds": round(cpu_seconds, 3)}
+        self._system.loop.call_soon_threadsafe(self._system.publish, "loop.lagged", "/", data)
 
 
 def _cpu_clock(thread: int) -> int | None:

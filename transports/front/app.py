@@ -27,6 +27,7 @@ from transports.front.errors import (
     no_such_model,
 )
 from transports.front.guard import Guard
+from transports.front.metrics import MetricsPage
 from transports.front.readiness import Readiness
 from transports.front.session_header import SHOWN
 from transports.web.page import HEADERS, status_page
@@ -46,6 +47,7 @@ def build_app(edges: Edges) -> Guard:
             Route("/", routes.page, methods=["GET"]),
             Route("/livez", routes.livez, methods=["GET"]),
             Route("/readyz", routes.readyz, methods=["GET"]),
+            Route("/metrics", MetricsPage(edges).show, methods=["GET"]),
             Route("/v1/models", routes.models, methods=["GET"]),
             Route("/v1/models/{model:path}", routes.model, methods=["GET"]),
             Route("/v1/chat/completions", Raw(Completions(edges)), methods=["POST"]),

@@ -35,6 +35,7 @@ class Edges(msgspec.Struct, frozen=True, kw_only=True):
     system: System
     store: Ref
     sessions: Ref
+    metrics: Ref
     lanes: Callable[[], tuple[LaneRef, ...]]
     """The lanes as they are now, the default first."""
     relay_endpoint: Any

@@ -10,6 +10,7 @@ import msgspec
 from actors.messages.front import FrontInfo
 from actors.messages.rows import KeyScope
 from actors.messages.store import PutKey
+from actors.metrics.metrics import Metrics
 from actors.runtime import Actor, Budget, Ref, System
 from actors.supervision import ChildSpec, Supervisor
 from storage import Store, open_database
@@ -66,6 +67,7 @@ class FrontBox:
         specs = (
             ChildSpec(name="store", factory=lambda: Store(self.database)),
             ChildSpec(name="sessions", factory=lambda: Notes(self.heard)),
+            ChildSpec(name="metrics", factory=Metrics),
             ChildSpec(name="front", factory=self._front),
         )
         self.root = self.system.spawn("/", lambda: Supervisor(specs))
@@ -112,6 +114,7 @@ class FrontBox:
             system=self.system,
             store=self.at("/store"),
             sessions=self.at("/sessions"),
+            metrics=self.at("/metrics"),
             lanes=lambda: tuple(
                 LaneRef(name=name, ref=self.at("/sessions"), model=f"{name}-1") for name in self._lanes
             ),
