@@ -140,7 +140,12 @@ class Composition:
 
     def _lane_refs(self) -> tuple[LaneRef, ...]:
         return tuple(
-            LaneRef(name=entry.name, ref=self._system.find(f"/lanes/{entry.name}"), model=entry.model)
+            LaneRef(
+                name=entry.name,
+                ref=self._system.find(f"/lanes/{entry.name}"),
+                model=entry.model,
+                capabilities=entry.traits().capabilities,
+            )
             for entry in self._lanes
         )
 

@@ -2,7 +2,7 @@
 
 import sqlite3
 
-from actors.exceptions import Busy
+from actors.exceptions import Busy, Invalid
 from actors.messages.rows import Accepted, InboxState, SessionKind
 from actors.messages.store import AcceptMessage, RotateChat
 from storage import history, inbox, seen, sessions, turns
@@ -33,6 +33,7 @@ def accept_message(connection: sqlite3.Connection, request: AcceptMessage) -> Ac
         )
     if request.seed and (created or (queued == 0 and history.is_empty(connection, session_id))):
         history.seed(connection, session_id, request.seed, request.at)
+    _require_calls(connection, request, session_id)
     inbox.insert(connection, request, session_id)
     seen.remember(connection, request)
     if request.turn_id is not None:
@@ -47,6 +48,21 @@ def accept_message(connection: sqlite3.Connection, request: AcceptMessage) -> Ac
         queued=queued + 1,
         state=InboxState.ACCEPTED,
     )
+
+
+def _require_calls(connection: sqlite3.Connection, request: AcceptMessage, session_id: str) -> None:
+    """Refuse results of tools that the session has not called: no model would ever see them."""
+    answered = [entry.tool_call_id for entry in request.entries if entry.role == "tool"]
+    if not answered:
+        return
+    called = history.called(connection, session_id)
+    for call_id in answered:
+        if call_id not in called:
+            raise Invalid(
+                f"the session has not called a tool under the id {(call_id or '')[:100]!r} of late; "
+                "send results into the session that has asked for them",
+                code="unknown_tool_call",
+            )
 
 
 def rotate_chat(connection: sqlite3.Connection, request: RotateChat) -> Accepted:

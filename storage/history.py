@@ -9,6 +9,14 @@ from storage.conversations import Conversations
 from storage.entries import beside, read_beside
 
 LAST = 2**63 - 1
+RECENT = 500
+"""How many of the newest messages may hold a call that is still answered."""
+
+NEWEST_BESIDE = """
+SELECT beside FROM
+    (SELECT role, beside FROM history WHERE session_id = ? AND kind = 'message' ORDER BY seq DESC LIMIT ?)
+WHERE role = 'assistant' AND beside IS NOT NULL
+"""
 
 
 def history_row(row: sqlite3.Row) -> HistoryRow:
@@ -74,6 +82,12 @@ def is_empty(connection: sqlite3.Connection, session_id: str) -> bool:
     """Say whether nothing was said in a session yet."""
     row = connection.execute("SELECT 1 FROM history WHERE session_id = ? LIMIT 1", (session_id,)).fetchone()
     return row is None
+
+
+def called(connection: sqlite3.Connection, session_id: str) -> set[str]:
+    """Return the ids of the tool calls among a session's newest messages."""
+    rows = connection.execute(NEWEST_BESIDE, (session_id, RECENT)).fetchall()
+    return {call.call_id for row in rows for call in read_beside(row["beside"]).tool_calls}
 
 
 def seed(connection: sqlite3.Connection, session_id: str, entries: Iterable[Entry], at: float) -> None:

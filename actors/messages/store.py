@@ -64,8 +64,8 @@ class AcceptMessage(Write[Accepted], frozen=True, kw_only=True):
     several, or none, it opens its own (KEY-6). A chat whose session has ended gets a fresh one.
 
     Refused: Busy (``session_busy``) when ``max_queued`` messages of the session wait already; Conflict
-    (``idempotency_key_conflict``) when an API's message_id, its Idempotency-Key, comes with another body hash (API-12).
-    Nothing is written then.
+    (``idempotency_key_conflict``) when an API's message_id, its Idempotency-Key, comes with another body hash (API-12);
+    Invalid (``unknown_tool_call``) for a tool's result whose call is not in the session. Nothing is written then.
     """
 
     inbox_id: str

@@ -1,5 +1,8 @@
 """Messages that are more than text: kept whole from acceptance to the model, across a reopening."""
 
+import pytest
+
+from actors.exceptions import Invalid
 from actors.messages.rows import Entry, ToolCall, TurnState
 from actors.messages.store import EndTurn, GetTurn, ReadHistory
 from storage.conversations import ENTRY_BYTES, Conversations
@@ -67,3 +70,25 @@ async def test_what_is_kept_in_memory_counts_what_lies_beside_the_text(store):
         return conversations.read(connection, accepted.session_id)[0].content
 
     assert await store.raw(read) == "changed behind its back"
+
+
+async def test_api_19_a_result_whose_call_the_session_does_not_know_is_refused_and_nothing_is_kept(store):
+    accepted = await store.accept()
+    taken = await store.take(accepted.session_id)
+    await store.end(taken, TurnState.COMMITTED, text="", tool_calls=CALLS[:1])
+    with pytest.raises(Invalid, match="has not called a tool under the id 'b'") as refused:
+        await store.accept(entries=RESULTS)
+    assert refused.value.code == "unknown_tool_call"
+    assert await store.take(accepted.session_id) is None
+    await store.accept(entries=RESULTS[:1])
+    # A turn that was stopped over them lets them be sent again.
+    await store.end(await store.take(accepted.session_id), TurnState.CANCELLED, text="[stopped]")
+    await store.accept(entries=RESULTS[:1])
+    assert (await store.take(accepted.session_id)).history[-1] == RESULTS[0]
+
+
+async def test_api_19_a_history_that_does_not_count_has_no_calls_for_a_result(store):
+    await store.accept()
+    asked = Entry(role="assistant", content="", tool_calls=CALLS)
+    with pytest.raises(Invalid):
+        await store.accept(seed=(SHOWN, asked), entries=RESULTS)

@@ -9,8 +9,12 @@ MAX_CALLS = 128
 """Of one answer: as many as OpenAI takes tools."""
 
 
-class TooManyCalls(Exception):
-    """An answer asks for more calls than anybody could mean."""
+MAX_NAME = 512
+"""Characters of an id and of a name: what is longer is none, and must not fill a chunk of its own."""
+
+
+class ImpossibleCalls(Exception):
+    """An answer asks for more calls than anybody could mean, or for one whose id or name is no such thing."""
 
 
 class Calls:
@@ -34,10 +38,12 @@ class Calls:
         return bool(self._ids)
 
     def feed(self, pieces: Iterable[CallPiece]) -> list[ToolCallDelta]:
-        """Return what the pieces add. Raises TooManyCalls."""
+        """Return what the pieces add. Raises ImpossibleCalls."""
         return [self._take(piece) for piece in pieces]
 
     def _take(self, piece: CallPiece) -> ToolCallDelta:
+        if max(len(piece.call_id), len(piece.name)) > MAX_NAME:
+            raise ImpossibleCalls
         found = self._find(piece)
         number = self._begin(piece) if found is None else found
         call_id = piece.call_id or f"{self._prefix}{number}"
@@ -64,7 +70,7 @@ class Calls:
     def _begin(self, piece: CallPiece) -> int:
         number = len(self._ids)
         if number == MAX_CALLS:
-            raise TooManyCalls
+            raise ImpossibleCalls
         if piece.index is not None:
             self._of_index[piece.index] = number
         self._ids.append(piece.call_id)

@@ -8,7 +8,7 @@ import msgspec
 
 from actors.messages.lane import FailureClass, ToolCallDelta
 from transports.backends import chunks, failures
-from transports.backends.calls import Calls, TooManyCalls, joined
+from transports.backends.calls import Calls, ImpossibleCalls, joined
 from transports.backends.chunks import CallPiece, Chunk, MalformedChunk
 from transports.backends.sse import SseParser
 from transports.backends.stream import Failure
@@ -131,8 +131,8 @@ class Reading:
     def _number(self, calls: tuple[CallPiece, ...]) -> list[Piece]:
         try:
             return [Piece(tool_calls=tuple(self._calls.feed(calls)))]
-        except TooManyCalls:
-            self._close(Failure(FailureClass.PROTOCOL, TooManyCalls.__name__))
+        except ImpossibleCalls:
+            self._close(Failure(FailureClass.PROTOCOL, ImpossibleCalls.__name__))
             return []
 
     def _note(self, chunk: Chunk) -> None:

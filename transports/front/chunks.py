@@ -1,9 +1,12 @@
 """The bodies of chat completions, whole and in chunks (API-15): pure."""
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
+from actors.messages.lane import ToolCallDelta
+from actors.messages.rows import ToolCall
 from transports.front.errors import error_object
 
 encode = msgspec.json.Encoder().encode
@@ -47,6 +50,12 @@ class Chunks:
             return self._before + encode(text) + self._after
         return b"".join(self.content(text[at : at + MAX_TEXT]) for at in range(0, len(text), MAX_TEXT))
 
+    def tool_calls(self, deltas: Iterable[ToolCallDelta]) -> bytes:
+        """Return the chunks of pieces of tool calls: one for each, unless its arguments are long."""
+        return b"".join(
+            self._choice({"tool_calls": [piece]}, None) for delta in deltas for piece in _call_pieces(delta)
+        )
+
     def finish(self, reason: str) -> bytes:
         """Return the last chunk of a good stream."""
         return self._choice({}, reason)
@@ -68,12 +77,39 @@ class Chunks:
             chunk["hermes"] = {"failed": True, "completed": False, "partial": partial, "error_code": code}
         return _event(chunk)
 
-    def _choice(self, delta: dict[str, str], reason: str | None) -> bytes:
+    def _choice(self, delta: dict[str, Any], reason: str | None) -> bytes:
         return _event({**self._head, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})
 
 
-def whole(head: Head, text: str, reason: str, usage: dict[str, int] | None) -> bytes:
+def _call_pieces(delta: ToolCallDelta) -> Iterator[dict[str, Any]]:
+    """Return a piece of a tool call as clients expect it: what it is comes before any of its arguments."""
+    arguments = delta.arguments
+    begin: dict[str, Any] = {} if delta.call_id is None else {"id": delta.call_id, "type": "function"}
+    name = {} if delta.name is None else {"name": delta.name}
+    yield {"index": delta.index, **begin, "function": {**name, "arguments": arguments[:MAX_TEXT]}}
+    for at in range(MAX_TEXT, len(arguments), MAX_TEXT):
+        yield {"index": delta.index, "function": {"arguments": arguments[at : at + MAX_TEXT]}}
+
+
+def whole(
+    head: Head,
+    text: str,
+    reason: str,
+    usage: dict[str, int] | None,
+    tool_calls: Sequence[ToolCall] = (),
+) -> bytes:
     """Return the body of a buffered answer."""
+    message: dict[str, Any] = {"role": "assistant", "content": text}
+    if tool_calls:
+        message["content"] = text or None
+        message["tool_calls"] = [
+            {
+                "id": call.call_id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            }
+            for call in tool_calls
+        ]
     return encode(
         {
             "id": head.id,
@@ -83,7 +119,7 @@ def whole(head: Head, text: str, reason: str, usage: dict[str, int] | None) -> b
             "choices": [
                 {
                     "index": 0,
-                    "message": {"role": "assistant", "content": text},
+                    "message": message,
                     "finish_reason": reason,
                     "logprobs": None,
                 }

@@ -19,6 +19,7 @@ from transports.front import session_header
 from transports.front.auth import authenticate
 from transports.front.chunks import Chunks, Head, whole
 from transports.front.completion_request import CompletionRequest, parse
+from transports.front.conversation import Places
 from transports.front.edges import Edges, LaneRef
 from transports.front.errors import RETRY_AFTER, ApiError, draining, from_fault, no_such_model, turn_failed
 from transports.front.exchange import ClientLeft, Exchange
@@ -83,6 +84,7 @@ class Completions:
         token = token or session_header.minted_token(self._edges.system.random.getrandbits(160))
         exchange.token = token
         lane = self._lane(request.model)
+        _require_of(lane, request.needs)
         chat = Chat(token=token, owner=key.owner)
         detached = exchange.header(DETACH) in ("1", "true")
         await self._edges.system.failpoints.reach("front.admit")
@@ -193,6 +195,19 @@ class Completions:
                 case Silence() if budget.expired():
                     await exchange.refuse(turn_failed(504, FAILED, TOOK_TOO_LONG.message))
                     return CLIENT_GONE
+
+
+def _require_of(lane: LaneRef, needs: Places) -> None:
+    """Raise ApiError 400 for the first thing that the lane does not take."""
+    for capability, where in needs.items():
+        if capability not in lane.capabilities:
+            raise ApiError(
+                400,
+                "unsupported_content",
+                f"{where}: the lane {lane.name} takes no {capability}; leave them out, ask for another model, or, "
+                f'if its model does take them, add "{capability}" to the lane\'s capabilities.',
+                param=where,
+            )
 
 
 def _no_lane(text: str) -> ApiError:

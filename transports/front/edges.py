@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from actors.messages.lane import Capability
 from actors.runtime import Budget, Ref, System
 from transports.front.settings import FrontSettings
 
@@ -16,6 +17,7 @@ class LaneRef(msgspec.Struct, frozen=True, kw_only=True):
     ref: Ref | None
     """None while its supervisor is down."""
     model: str
+    capabilities: frozenset[Capability]
 
     @property
     def live(self) -> bool:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.messages.lane import ToolCallDelta as Delta
-from transports.backends.calls import MAX_CALLS, Calls, TooManyCalls, joined
+from transports.backends.calls import MAX_CALLS, Calls, ImpossibleCalls, joined
 from transports.backends.chunks import CallPiece as Piece
 
 WANTED = [("a", "f", '{"n":1}'), ("b", "g", "{}")]
@@ -88,8 +88,14 @@ def test_calls_without_end_are_refused():
     calls = Calls("c")
     calls.feed(Piece(n, f"id{n}") for n in range(MAX_CALLS))
     calls.feed([Piece(3, arguments="more")])
-    with pytest.raises(TooManyCalls):
+    with pytest.raises(ImpossibleCalls):
         calls.feed([Piece(MAX_CALLS, "one too many")])
+
+
+@pytest.mark.parametrize("piece", [Piece(0, "x" * 513), Piece(0, "a", "x" * 513)])
+def test_an_id_or_a_name_without_end_is_refused(piece):
+    with pytest.raises(ImpossibleCalls):
+        Calls("c").feed([piece])
 
 
 @given(

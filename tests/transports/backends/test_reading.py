@@ -159,4 +159,4 @@ def test_more_tool_calls_than_anybody_means_are_a_fault_of_the_backend():
     answer = reading()
     many = [{"index": n, "id": f"c{n}", "function": {"name": "f", "arguments": "{}"}} for n in range(200)]
     answer.feed(wire(Event(chunk({"tool_calls": many})), Finish("tool_calls")))
-    assert answer.failure == Failure(FailureClass.PROTOCOL, "TooManyCalls")
+    assert answer.failure == Failure(FailureClass.PROTOCOL, "ImpossibleCalls")

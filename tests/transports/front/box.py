@@ -8,6 +8,7 @@ from typing import Any, Self
 import msgspec
 
 from actors.messages.front import FrontInfo
+from actors.messages.lane import Capability
 from actors.messages.rows import KeyScope
 from actors.messages.store import PutKey
 from actors.metrics.metrics import Metrics
@@ -41,19 +42,21 @@ async def no_socket(scope: Any, receive: Any, send: Any) -> None:
 
 
 class FrontBox:
-    """``settings`` are fields of FrontSettings; ``lanes`` are names."""
+    """``settings`` are fields of FrontSettings; ``lanes`` are names, all with the same ``capabilities``."""
 
     def __init__(
         self,
         data_dir: Path,
         *,
         lanes: tuple[str, ...] = ("fake",),
+        capabilities: frozenset[Capability] = frozenset(Capability),
         relay_endpoint: Any = no_socket,
         port: int = 0,
         **settings: Any,
     ) -> None:
         self._data_dir = data_dir
         self._lanes = lanes
+        self._capabilities = capabilities
         self._relay_endpoint = relay_endpoint
         self.settings = FrontSettings(port=port, **settings)
         self.listener = Listener(self.settings.host, port)
@@ -116,7 +119,10 @@ class FrontBox:
             sessions=self.at("/sessions"),
             metrics=self.at("/metrics"),
             lanes=lambda: tuple(
-                LaneRef(name=name, ref=self.at("/sessions"), model=f"{name}-1") for name in self._lanes
+                LaneRef(
+                    name=name, ref=self.at("/sessions"), model=f"{name}-1", capabilities=self._capabilities
+                )
+                for name in self._lanes
             ),
             relay_endpoint=self._relay_endpoint,
             admin_endpoint=no_socket,

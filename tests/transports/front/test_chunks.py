@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.messages.lane import ToolCallDelta
+from actors.messages.rows import ToolCall
 from transports.front.chunks import DONE, KEEPALIVE, Chunks, Head, usage_object, whole
 
 HEAD = Head(id="chatcmpl-1", created=17, model='m"')
@@ -103,3 +105,43 @@ def test_a_whole_answer() -> None:
 
 def test_a_total_that_the_backend_told_is_kept() -> None:
     assert usage_object({"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 9})["total_tokens"] == 9
+
+
+def test_api_19_pieces_of_tool_calls_are_deltas(chunks: Chunks) -> None:
+    raw = chunks.tool_calls(
+        [
+            ToolCallDelta(index=0, call_id="a", name="f", arguments=""),
+            ToolCallDelta(index=0, arguments='{"n"'),
+            ToolCallDelta(index=1, call_id="b"),
+            ToolCallDelta(index=1, name="g", arguments="{}"),
+        ]
+    )
+    assert [chunk["choices"][0]["delta"]["tool_calls"] for chunk in events(raw)] == [
+        [{"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}],
+        [{"index": 0, "function": {"arguments": '{"n"'}}],
+        [{"index": 1, "id": "b", "type": "function", "function": {"arguments": ""}}],
+        [{"index": 1, "function": {"name": "g", "arguments": "{}"}}],
+    ]
+    assert all(chunk["choices"][0]["finish_reason"] is None for chunk in events(raw))
+
+
+def test_long_arguments_come_in_several_chunks_that_are_small_enough(chunks: Chunks) -> None:
+    arguments = '"\x01' * 20_000
+    raw = chunks.tool_calls([ToolCallDelta(index=2, call_id="a" * 512, name="f" * 512, arguments=arguments)])
+    pieces = [chunk["choices"][0]["delta"]["tool_calls"][0] for chunk in events(raw)]
+    assert "".join(piece["function"]["arguments"] for piece in pieces) == arguments
+    assert [piece.get("id") for piece in pieces] == ["a" * 512, *[None] * (len(pieces) - 1)]
+    assert {piece["index"] for piece in pieces} == {2}
+    assert max(map(len, raw.split(b"\n\n"))) <= 64 << 10
+
+
+@pytest.mark.parametrize(("text", "content"), [("so", "so"), ("", None)])
+def test_api_19_a_whole_answer_has_its_tool_calls(text: str, content: str | None) -> None:
+    calls = [ToolCall(call_id="a", name="f", arguments="{")]
+    (choice,) = json.loads(whole(HEAD, text, "tool_calls", None, calls))["choices"]
+    assert choice["finish_reason"] == "tool_calls"
+    assert choice["message"] == {
+        "role": "assistant",
+        "content": content,
+        "tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": "{"}}],
+    }

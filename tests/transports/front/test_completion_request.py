@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.messages.lane import Capability
 from actors.messages.rows import Entry
 from transports.front import completion_request
 from transports.front.completion_request import parse
@@ -40,83 +41,11 @@ def test_one_message_is_all_that_is_needed() -> None:
     assert request.said == "hi"
 
 
-def test_leading_system_and_developer_messages_become_one_text_beside() -> None:
-    request = parse(
-        body({"role": "system", "content": "a"}, {"role": "developer", "content": "b"}, HI, user="u")
-    )
-    assert request.params == {"system": "a\n\nb"}
-    assert contents(request.entries) == [("user", "hi")]
-
-
-def test_what_comes_after_the_last_answer_is_new_and_the_rest_is_history() -> None:
-    request = parse(
-        body(
-            {"role": "user", "content": "1"},
-            {"role": "assistant", "content": "2"},
-            {"role": "developer", "content": "3"},
-            {"role": "user", "content": "4"},
-            {"role": "user", "content": "5"},
-        )
-    )
-    assert contents(request.seed) == [("user", "1"), ("assistant", "2")]
-    assert contents(request.entries) == [("system", "3"), ("user", "4"), ("user", "5")]
-
-
-def test_a_note_after_the_users_message_does_not_hide_it() -> None:
-    request = parse(body(HI, {"role": "system", "content": "be brief"}))
-    assert request.said == "hi" and contents(request.entries) == [("user", "hi"), ("system", "be brief")]
-
-
 def test_beginning_afresh_leaves_the_rest_of_the_conversation_behind() -> None:
     request = parse(body({"role": "system", "content": "s"}, HI, {"role": "assistant", "content": "x"}, HI))
     afresh = request.afresh("go")
     assert contents(afresh.entries) == [("user", "go")] and afresh.seed == ()
     assert afresh.params == {"system": "s"}
-
-
-def test_text_parts_are_joined_by_newlines() -> None:
-    parts = [{"type": "text", "text": "a"}, "b", {"type": "text", "text": "c", "cache_control": {}}]
-    assert parse(body({"role": "user", "content": parts})).said == "a\nb\nc"
-
-
-@pytest.mark.parametrize(
-    ("content", "param"),
-    [
-        ({"type": "text", "text": "x"}, "messages[0].content"),
-        (7, "messages[0].content"),
-        (True, "messages[0].content"),
-        (None, "messages[0].content"),
-        ([], "messages[0].content"),
-        ([7], "messages[0].content[0]"),
-        ([{"text": "x"}], "messages[0].content[0]"),
-        ([{"type": 7}], "messages[0].content[0].type"),
-        ([{"type": "text"}], "messages[0].content[0].text"),
-        ([{"type": "text", "text": 7}], "messages[0].content[0].text"),
-        (["a", {"type": "image_url", "image_url": {"url": "x"}}], "messages[0].content[1]"),
-        ([{"type": "file", "file": {}}], "messages[0].content[0]"),
-    ],
-)
-def test_other_content_is_refused_by_its_place(content: Any, param: str) -> None:
-    error = refused(body({"role": "user", "content": content}))
-    assert (error.code, error.param) == ("invalid_content", param)
-    assert str(error).startswith(param)
-
-
-@pytest.mark.parametrize(
-    ("message", "param"),
-    [
-        ({"role": "tool", "content": "x", "tool_call_id": "t"}, "messages[0]"),
-        ({"role": "assistant", "content": None, "tool_calls": [{"id": "t"}]}, "messages[0]"),
-    ],
-)
-def test_tool_calls_are_refused_as_such(message: Any, param: str) -> None:
-    error = refused(body(message, HI))
-    assert (error.code, error.param) == ("unsupported_content", param)
-
-
-@pytest.mark.parametrize("calls", [None, []])
-def test_a_message_that_only_could_have_had_tool_calls_passes(calls: Any) -> None:
-    assert parse(body({"role": "assistant", "content": "x", "tool_calls": calls}, HI)).said == "hi"
 
 
 @pytest.mark.parametrize(
@@ -139,25 +68,6 @@ def test_a_wrong_member_is_named(members: Any, param: str) -> None:
 @pytest.mark.parametrize("members", [{"n": 1}, {"n": None}, {"stream": None}, {"stream_options": None}])
 def test_members_that_say_the_usual_pass(members: Any) -> None:
     assert parse(body(HI, **members)).stream is False
-
-
-@pytest.mark.parametrize(
-    ("messages", "param"),
-    [
-        ("x", "messages"),
-        (None, "messages"),
-        ([], "messages"),
-        ([7], "messages[0]"),
-        ([HI, {"role": "user"}], "messages[1].content"),
-        ([{"content": "x"}], "messages[0]"),
-        ([{"role": "pope", "content": "x"}], "messages[0].role"),
-        ([{"role": None, "content": "x"}], "messages[0].role"),
-        ([{"role": "system", "content": "x"}], "messages"),
-        ([HI, {"role": "assistant", "content": "x"}], "messages"),
-    ],
-)
-def test_wrong_messages_are_named(messages: Any, param: str) -> None:
-    assert refused(json.dumps({"messages": messages}).encode()).param == param
 
 
 @pytest.mark.parametrize(
@@ -214,14 +124,17 @@ def test_what_a_client_tunes_is_passed_through_and_what_is_ours_is_not() -> None
     }
 
 
+def test_api_19_tools_are_passed_through_and_need_a_lane_that_takes_them() -> None:
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
+    request = parse(body(HI, tools=tools, tool_choice="auto", parallel_tool_calls=False))
+    assert request.params == {"tools": tools, "tool_choice": "auto", "parallel_tool_calls": False}
+    assert request.needs == {Capability.TOOLS: "tools"}
+    assert parse(body(HI, tools=[])).needs == parse(body(HI, tools=None)).needs == {}
+
+
 def test_the_members_that_are_passed_through_are_bounded_together() -> None:
     half = "x" * (completion_request.MAX_PARAMS_BYTES // 2)
     assert "beside messages" in str(refused(body(HI, a=half, b=half)))
-
-
-def test_the_number_of_messages_is_bounded() -> None:
-    error = refused(body(*[HI] * (completion_request.MAX_MESSAGES + 1)))
-    assert error.param == "messages" and "more than" in str(error)
 
 
 def test_a_huge_body_of_nothing_costs_no_more_than_reading_it() -> None:
@@ -241,7 +154,13 @@ JSON = st.recursive(
     max_leaves=12,
 )
 MESSAGE = st.fixed_dictionaries(
-    {}, optional={"role": st.sampled_from(["user", "assistant", "system", "tool", 7]), "content": JSON}
+    {},
+    optional={
+        "role": st.sampled_from(["user", "assistant", "system", "tool", 7]),
+        "content": JSON,
+        "tool_calls": JSON,
+        "tool_call_id": st.sampled_from(["a", "", 7]),
+    },
 )
 
 
@@ -250,7 +169,7 @@ def test_whatever_json_comes_it_is_read_or_refused(messages: list[Any], members:
     raw = json.dumps({**members, "messages": messages}).encode()
     with contextlib.suppress(ApiError):
         request = parse(raw)
-        assert any(entry.content == request.said for entry in request.entries)
+        assert any(entry.role == "tool" or entry.content == request.said for entry in request.entries)
         assert msgspec.json.encode(request.params)
 
 
