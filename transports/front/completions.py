@@ -15,6 +15,7 @@ import structlog
 from actors.exceptions import TurnkeepError
 from actors.messages.rows import KeyScope
 from actors.runtime import Budget
+from actors.turn.calls import Calls
 from transports.front import session_header
 from transports.front.auth import authenticate
 from transports.front.chunks import Chunks, Head, whole
@@ -23,7 +24,7 @@ from transports.front.conversation import Places
 from transports.front.edges import Edges, LaneRef
 from transports.front.errors import RETRY_AFTER, ApiError, draining, from_fault, no_such_model, turn_failed
 from transports.front.exchange import ClientLeft, Exchange
-from transports.front.feed import FAILED, BegunAgain, End, Gone, Silence, Text, Void
+from transports.front.feed import FAILED, BegunAgain, Called, End, Gone, Silence, Text, Void
 from transports.front.intake import Chat, Intake
 from transports.front.stream import TOOK_TOO_LONG, ChunkStream
 from transports.front.watch import CLIENT_GONE, Watch
@@ -33,6 +34,8 @@ log = structlog.get_logger("turnkeep.front")
 FRESH = "A fresh session has begun."
 DEFAULT_MODEL = "turnkeep"
 """The model name that means the first lane."""
+TOOL_CALLS = "tool_calls"
+"""The finish reason of an answer that asks for tools."""
 DETACH = b"x-turnkeep-detach"
 """The request header that, with the value 1, lets a turn go on without its client."""
 
@@ -174,19 +177,24 @@ class Completions:
     async def _buffer(self, exchange: Exchange, watch: Watch, head: Head, budget: Budget) -> str | None:
         """Answer once the turn has ended; return why the rest of the turn is of no use, None if that is not so."""
         parts: list[str] = []
+        calls = Calls()
         while True:
             heard = await watch.next(budget.at_most(self._settings.keepalive_s))
             match heard:
                 case Text(text=text):
                     parts.append(text)
+                case Called(calls=pieces):
+                    calls = calls.feed(pieces)
                 case Void(keep=keep):
-                    parts = ["".join(parts)[:keep]]
+                    parts, calls = ["".join(parts)[:keep]], Calls()
                 case BegunAgain():
-                    parts.clear()
+                    parts, calls = [], Calls()
                 case Gone():
                     return CLIENT_GONE
                 case End(failed=False):
-                    body = whole(head, "".join(parts), heard.finish_reason, heard.usage)
+                    # An answer that ends otherwise has lost the calls that it had begun (TRN-55).
+                    asked = calls.calls if heard.finish_reason == TOOL_CALLS else ()
+                    body = whole(head, "".join(parts), heard.finish_reason, heard.usage, asked)
                     await exchange.answer(200, body)
                     return None
                 case End():

@@ -1,7 +1,7 @@
 """
-What an HTTP request hears of its turn, reduced to what it needs: text, what of it is void, and one end. Pure.
+What an HTTP request hears of its turn, reduced to what it needs: text and tool calls, what of it is void, one end. Pure.
 
-| what happens to the turn | of whose text nothing was handed on | of whose text some was |
+| what happens to the turn | of whose answer nothing was handed on | of whose answer some was |
 |---|---|---|
 | a lane is tried again, or another one, or compaction | – | – |
 | its stream dies (retry), or does not fit (overflow) | – | Died |
@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from actors.messages.base import Message
+from actors.messages.lane import ToolCallDelta
 from actors.messages.rows import ENDED_TURNS, TurnRow, TurnState
 from actors.messages.session import TurnOutcome
 from actors.messages.turn import (
@@ -28,11 +29,13 @@ from actors.messages.turn import (
     StateChange,
     StatusUpdate,
     StreamDiscarded,
+    ToolCalls,
     TurnCommitted,
     TurnError,
     TurnEvent,
 )
 from actors.notifier.notice import Cause, notice
+from actors.turn.calls import Calls
 
 FAILED = "turn_failed"
 CANCELLED = "turn_cancelled"
@@ -57,6 +60,12 @@ class Text(msgspec.Struct, frozen=True):
     text: str
 
 
+class Called(msgspec.Struct, frozen=True):
+    """Pieces of the answer's tool calls."""
+
+    calls: tuple[ToolCallDelta, ...]
+
+
 class End(msgspec.Struct, frozen=True, kw_only=True):
     """How the turn ended: well with a finish reason, or with a code and a sentence."""
 
@@ -79,17 +88,17 @@ class Gone(msgspec.Struct, frozen=True):
 
 
 class Died(msgspec.Struct, frozen=True):
-    """The stream has died whose text was handed on; the answer is about to begin again."""
+    """The stream has died of which something was handed on; the answer is about to begin again."""
 
 
 class Void(msgspec.Struct, frozen=True):
-    """Of the text that was handed on only the first ``keep`` characters are a part of the answer."""
+    """Of the text that was handed on only the first ``keep`` characters are a part of the answer, and none of the calls."""
 
     keep: int
 
 
 class BegunAgain(msgspec.Struct, frozen=True):
-    """Text of a run that was lost has been heard; what comes now is another run over the same message."""
+    """Something of a run that was lost has been heard; what comes now is another run over the same message."""
 
 
 class Unsettled(msgspec.Struct, frozen=True):
@@ -100,7 +109,7 @@ class Silence(msgspec.Struct, frozen=True):
     """Nothing came in time."""
 
 
-Heard = Text | End | Gone | Died | Void | BegunAgain | Unsettled | Silence
+Heard = Text | Called | End | Gone | Died | Void | BegunAgain | Unsettled | Silence
 
 
 class Run(msgspec.Struct):
@@ -108,11 +117,13 @@ class Run(msgspec.Struct):
 
     turn_gen: int = 0
     attempt: int = 0
-    """Whose text was handed on."""
+    """Of which something was handed on last."""
     seqs: "array[int]" = msgspec.field(default_factory=lambda: array("q"))
     """The numbers of the events with text that was handed on."""
     lengths: "array[int]" = msgspec.field(default_factory=lambda: array("q"))
     """How much of it there was with each of them, in characters from the beginning."""
+    calls: Calls = Calls()
+    """The tool calls that were handed on, all of that attempt."""
     finish_reason: str | None = None
     """Set once it has committed."""
     usage: dict[str, int] | None = None
@@ -125,19 +136,34 @@ class Run(msgspec.Struct):
         """How much of its text was handed on, in characters."""
         return self.lengths[-1] if self.lengths else 0
 
-    def hand_on(self, event: TurnEvent, text: str) -> Text:
-        """Note a piece of text."""
-        self.attempt = event.attempt
-        self.lengths.append(self.length + len(text))
-        self.seqs.append(event.seq)
-        return Text(text)
+    @property
+    def shown(self) -> bool:
+        """Whether anything was handed on."""
+        return self.length > 0 or bool(self.calls.calls)
+
+    def hand_on(
+        self, event: TurnEvent, text: str, calls: tuple[ToolCallDelta, ...] = ()
+    ) -> tuple[Heard, ...]:
+        """Note a piece of text, and pieces of tool calls behind it; return what there is of them."""
+        heard: tuple[Heard, ...] = ()
+        if text:
+            self.lengths.append(self.length + len(text))
+            self.seqs.append(event.seq)
+            heard = (Text(text),)
+        if calls:
+            self.calls = self.calls.feed(calls)
+            heard = (*heard, Called(calls))
+        if heard:
+            self.attempt = event.attempt
+        return heard
 
     def discard(self, keep_upto: int) -> tuple[Heard, ...]:
-        """Forget what came with later events."""
+        """Forget what came with later events; an attempt's calls have come with them."""
         kept = bisect_right(self.seqs, keep_upto)
-        before = self.length
+        void = kept < len(self.seqs) or bool(self.calls.calls)
         del self.seqs[kept:], self.lengths[kept:]
-        return (Void(self.length),) if self.length < before else ()
+        self.calls = Calls()
+        return (Void(self.length),) if void else ()
 
 
 class Feed:
@@ -169,9 +195,9 @@ class Feed:
             return (_failed(turn.reason, None),)
         again = self._begin_run(turn.turn_gen)
         text = turn.text or ""
-        rest = text[self._run.length :]
+        rest, calls = text[self._run.length :], Calls(turn.tool_calls).beyond(self._run.calls)
         end = End(finish_reason=turn.reason or "stop", usage=turn.usage, text=text)
-        return (*again, *((Text(rest),) if rest else ()), end)
+        return (*again, *((Text(rest),) if rest else ()), *((Called(calls),) if calls else ()), end)
 
     def _event_of_another_run(self, event: TurnEvent) -> tuple[Heard, ...]:
         if event.turn_gen < self._run.turn_gen:
@@ -180,10 +206,10 @@ class Feed:
         return (*again, *self._event(event))
 
     def _begin_run(self, turn_gen: int) -> tuple[Heard, ...]:
-        """Forget a lost run, if this is another one; its text, if any was heard, is no part of what comes."""
+        """Forget a lost run, if this is another one; what was heard of it is no part of what comes."""
         if turn_gen == self._run.turn_gen:
             return ()
-        again = (BegunAgain(),) if self._run.length else ()
+        again = (BegunAgain(),) if self._run.shown else ()
         self._run = Run(turn_gen=turn_gen)
         return again
 
@@ -191,11 +217,13 @@ class Feed:
         run = self._run
         match event:
             case Content(text=text):
-                return (run.hand_on(event, text),) if text else ()
-            case Snapshot(text=text):
-                return self._snapshot(event, text)
+                return run.hand_on(event, text)
+            case ToolCalls(calls=calls):
+                return run.hand_on(event, "", calls)
+            case Snapshot():
+                return self._snapshot(event)
             case Retry() | Overflow():
-                return (Died(),) if run.length else ()
+                return (Died(),) if run.shown else ()
             case StreamDiscarded(keep_upto=keep_upto):
                 return run.discard(keep_upto)
             case StatusUpdate(usage=usage):
@@ -212,12 +240,12 @@ class Feed:
                 return (_failed(run.category, text),)
         return ()
 
-    def _snapshot(self, event: Snapshot, text: str) -> tuple[Heard, ...]:
-        """Return what has not been handed on of the text so far, all of which is the attempt's."""
+    def _snapshot(self, event: Snapshot) -> tuple[Heard, ...]:
+        """Return what has not been handed on of the answer so far, all of which is the attempt's."""
         run = self._run
         void = run.discard(0) if event.attempt != run.attempt else ()
-        rest = text[run.length :]
-        return (*void, run.hand_on(event, rest)) if rest else void
+        calls = Calls(event.tool_calls).beyond(run.calls)
+        return (*void, *run.hand_on(event, event.text[run.length :], calls))
 
     def _idle(self, text: str | None) -> Heard:
         run = self._run

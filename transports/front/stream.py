@@ -4,7 +4,7 @@ from actors.runtime import Budget
 from transports.front.chunks import DONE, KEEPALIVE, Chunks
 from transports.front.errors import Headers, turn_failed
 from transports.front.exchange import Exchange
-from transports.front.feed import FAILED, BegunAgain, Died, End, Gone, Heard, Silence, Text, Void
+from transports.front.feed import FAILED, BegunAgain, Called, Died, End, Gone, Heard, Silence, Text, Void
 from transports.front.settings import FrontSettings
 from transports.front.watch import CLIENT_GONE, STREAM_DIED, Watch
 
@@ -58,7 +58,7 @@ class ChunkStream:
     async def say(self, text: str) -> None:
         """Send an answer that needs no turn."""
         await self._begin()
-        await self._text(text)
+        await self._piece(Text(text))
         await self._end(End())
 
     async def follow(self, watch: Watch, budget: Budget) -> str | None:
@@ -78,11 +78,11 @@ class ChunkStream:
             if isinstance(heard, Void):
                 # If nothing follows but the turn's own failure, that says more.
                 void = True
-            elif isinstance(heard, Text):
+            elif isinstance(heard, Text | Called):
                 if void:
                     heard = Died()
                     break
-                await self._text(heard.text)
+                await self._piece(heard)
             elif budget.expired():
                 await self._end(TOOK_TOO_LONG)
                 return CLIENT_GONE
@@ -108,9 +108,14 @@ class ChunkStream:
         await self._exchange.start(200, HEADERS)
         await self._exchange.write(self._chunks.role())
 
-    async def _text(self, text: str) -> None:
+    async def _piece(self, heard: Text | Called) -> None:
         self._partial = True
-        await self._exchange.write(self._chunks.content(text))
+        chunk = (
+            self._chunks.content(heard.text)
+            if isinstance(heard, Text)
+            else self._chunks.tool_calls(heard.calls)
+        )
+        await self._exchange.write(chunk)
 
     async def _end(self, end: End) -> None:
         if end.code is None:

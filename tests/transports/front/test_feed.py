@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from actors.messages.rows import Origin, TurnRow, TurnState
+from actors.messages.lane import ToolCallDelta
+from actors.messages.rows import Origin, ToolCall, TurnRow, TurnState
 from actors.messages.session import TurnOutcome
 from actors.messages.turn import (
     Cancelled,
@@ -26,13 +27,27 @@ from actors.messages.turn import (
     StreamEnd,
     ThinkingStart,
     ThinkingStop,
+    ToolCalls,
     TurnCommitted,
     TurnError,
     TurnEvent,
     TurnStart,
 )
 from actors.notifier.notice import Cause, notice
-from transports.front.feed import BegunAgain, ClientGone, Died, End, Feed, Gone, Heard, Text, Unsettled, Void
+from actors.turn.calls import Calls
+from transports.front.feed import (
+    BegunAgain,
+    Called,
+    ClientGone,
+    Died,
+    End,
+    Feed,
+    Gone,
+    Heard,
+    Text,
+    Unsettled,
+    Void,
+)
 
 USAGE = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
 
@@ -230,6 +245,8 @@ class Script:
         self._begun = 0
         # The pieces of text that count, with their numbers.
         self._pieces: list[tuple[int, str]] = []
+        # The tool calls that count.
+        self.calls = Calls()
         self._open()
         for letter in letters:
             self._play(letter)
@@ -243,6 +260,13 @@ class Script:
                 text = f"{self._gen}{self._attempt}{self._seq} "
                 self._tell(Content, text=text)
                 self._pieces.append((self._seq, text))
+            case "t":
+                named = {"call_id": "a", "name": "f"} if not self.calls.calls else {}
+                pieces = (
+                    ToolCallDelta(index=0, arguments=f"{self._gen}{self._attempt}{self._seq} ", **named),
+                )
+                self._tell(ToolCalls, calls=pieces)
+                self.calls = self.calls.feed(pieces)
             case "d":
                 self._tell(Retry, error_class="ReadError", n=1, of=2, delay_s=0.0)
                 self._discard()
@@ -253,15 +277,17 @@ class Script:
             case "x":
                 self._discard()
             case "s":
-                self._tell(Snapshot, text="".join(text for _, text in self._pieces))
+                text = "".join(text for _, text in self._pieces)
+                self._tell(Snapshot, text=text, tool_calls=self.calls.calls)
             case "r":
                 self._gen += 1
-                self._seq, self._attempt, self._pieces = 0, 0, []
+                self._seq, self._attempt, self._pieces, self.calls = 0, 0, [], Calls()
                 self._open()
 
     def _discard(self) -> None:
         self._tell(StreamDiscarded, keep_upto=self._begun)
         self._pieces = [(seq, text) for seq, text in self._pieces if seq <= self._begun]
+        self.calls = Calls()
         self._open()
 
     def _open(self) -> None:
@@ -275,28 +301,50 @@ class Script:
 
 
 @pytest.mark.parametrize("length", range(6))
-def test_what_is_left_of_the_text_is_the_answer_whatever_happened(length: int) -> None:
-    for letters in itertools.product("cdoxsr", repeat=length):
+def test_what_is_left_of_text_and_calls_is_the_answer_whatever_happened(length: int) -> None:
+    for letters in itertools.product("ctdoxsr", repeat=length):
         script = Script("".join(letters))
-        text = ""
+        text, calls = "", Calls()
         *heard, end = hear(*script.told)
         died = False
         for one in heard:
             match one:
                 case Text(text=more):
                     text += more
+                case Called(calls=pieces):
+                    assert pieces
+                    calls = calls.feed(pieces)
                 case Void(keep=keep):
-                    assert keep < len(text)
-                    text = text[:keep]
+                    assert keep < len(text) or calls.calls
+                    text, calls = text[:keep], Calls()
                 case BegunAgain():
-                    assert text
-                    text = ""
+                    assert text or calls.calls
+                    text, calls = "", Calls()
                 case Died():
-                    assert text
+                    assert text or calls.calls
                     died = True
-        assert text == script.answer, letters
+        assert (text, calls) == (script.answer, script.calls), letters
         assert end == End(finish_reason="stop", text=script.answer), letters
         assert not died or "d" in letters or "o" in letters
+
+
+@pytest.mark.parametrize("known", [0, 1, 2])
+def test_api_19_an_end_that_was_looked_up_brings_the_calls_that_are_missing(known: int) -> None:
+    call = ToolCall(call_id="a", name="f", arguments="{}")
+    pieces = (
+        ToolCallDelta(index=0, call_id="a", name="f", arguments="{"),
+        ToolCallDelta(index=0, arguments="}"),
+    )
+    feed = Feed()
+    heard = hear(*(event(ToolCalls, calls=(piece,)) for piece in pieces[:known]), feed=feed)
+    ended = row(TurnState.COMMITTED, reason="tool_calls", text="", tool_calls=(call,))
+    *rest, end = feed.outcome(ended)
+    calls = Calls()
+    for one in (*heard, *rest):
+        assert isinstance(one, Called)
+        calls = calls.feed(one.calls)
+    assert calls.calls == (call,) and len(rest) == (known < 2)
+    assert end == End(finish_reason="tool_calls", text="")
 
 
 # Another run over the same message

@@ -7,6 +7,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from actors.messages.lane import ToolCallDelta
 from actors.messages.rows import TurnState
 from actors.messages.session import AttachWatcher, DetachWatcher, StopTurn, TurnOutcome
 from actors.messages.store import EndTurn, ListTurns, TakeTurn
@@ -19,6 +20,7 @@ from actors.messages.turn import (
     StreamDiscarded,
     StreamEnd,
     ThinkingStart,
+    ToolCalls,
     TurnCommitted,
     TurnError,
     TurnStart,
@@ -85,6 +87,62 @@ def failed(category: str = "connect", text: str = "Sorry.") -> tuple[Any, ...]:
 
 
 DONE = (event(TurnCommitted, finish_reason="stop"), idle())
+
+
+def called(arguments: str, **fields: Any) -> Any:
+    return event(ToolCalls, calls=(ToolCallDelta(index=0, arguments=arguments, **fields),))
+
+
+CALLED = (called("{", call_id="a", name="f"), called("}"))
+ASKED = (event(TurnCommitted, finish_reason="tool_calls"), idle(""))
+
+
+async def test_api_19_tool_calls_come_as_deltas(tmp_path: Path, client: Any) -> None:
+    async with FrontBox(tmp_path) as box, Play(box, client, stream=True) as play:
+        play.tell(event(TurnStart), said("So"), *CALLED, *ASKED)
+        stream = await play.stream()
+        await stream.rest()
+        deltas = [chunk["choices"][0]["delta"] for chunk in stream.chunks if chunk["choices"]]
+        assert [delta["tool_calls"] for delta in deltas if "tool_calls" in delta] == [
+            [{"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": "{"}}],
+            [{"index": 0, "function": {"arguments": "}"}}],
+        ]
+        assert stream.text == "So" and stream.done
+        assert stream.chunks[-1]["choices"][0]["finish_reason"] == "tool_calls"
+
+
+@pytest.mark.parametrize(
+    ("end", "asked"), [(ASKED, True), ((event(TurnCommitted, finish_reason="length"), idle("")), False)]
+)
+async def test_trn_55_a_whole_answer_has_its_calls_unless_they_were_cut_off(
+    tmp_path: Path, client: Any, end: Any, asked: bool
+) -> None:
+    async with FrontBox(tmp_path) as box, Play(box, client) as play:
+        play.tell(event(TurnStart), *CALLED, *end)
+        status, _, body = await play.answer()
+        (choice,) = body["choices"]
+        call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+        assert status == 200
+        assert choice["message"].get("tool_calls") == ([call] if asked else None)
+        assert choice["finish_reason"] == ("tool_calls" if asked else "length")
+
+
+async def test_calls_of_a_dead_attempt_are_no_part_of_a_whole_answer(tmp_path: Path, client: Any) -> None:
+    async with FrontBox(tmp_path) as box, Play(box, client) as play:
+        play.tell(event(TurnStart), *CALLED, event(StreamDiscarded, keep_upto=0), *CALLED[:1], *ASKED)
+        _, _, body = await play.answer()
+        (call,) = body["choices"][0]["message"]["tool_calls"]
+        assert call["function"]["arguments"] == "{"
+
+
+async def test_a_death_after_a_tool_call_was_sent_is_the_end_of_its_stream(
+    tmp_path: Path, client: Any
+) -> None:
+    async with FrontBox(tmp_path) as box, Play(box, client, stream=True) as play:
+        play.tell(event(TurnStart), *CALLED, event(Retry, error_class="X", n=1, of=2, delay_s=0.0))
+        stream = await play.stream()
+        await stream.rest()
+        assert stream.chunks[-1]["error"]["code"] == "turn_failed" and stream.done
 
 
 async def test_what_was_shown_before_the_watcher_came_is_content(tmp_path: Path, client: Any) -> None:
