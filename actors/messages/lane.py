@@ -42,6 +42,10 @@ RETRYABLE = frozenset(
 )
 
 
+TOOL_CALLS = "tool_calls"
+"""The finish reason of an answer that asks for tools; adapters say it whatever their backend calls it."""
+
+
 class ThinkTags(enum.StrEnum):
     """Where a lane's model writes its reasoning between tags."""
 

@@ -20,6 +20,7 @@ class Cause(enum.StrEnum):
     OVERFLOW = "overflow"
     STREAM_DIED = "stream_died"
     EMPTY = "empty"
+    CALLS_CUT_OFF = "calls_cut_off"
     RESTART = "restart"
     SHUTDOWN = "shutdown"
     CRASH = "crash"
@@ -36,6 +37,7 @@ _SENTENCES = {
     Cause.OVERFLOW: "The conversation no longer fits into the model's context window; start a new one.",
     Cause.STREAM_DIED: "The model's answer broke off before its end.",
     Cause.EMPTY: "The model gave an empty answer.",
+    Cause.CALLS_CUT_OFF: "The model's answer ended before its tool calls were whole; they were dropped.",
     Cause.RESTART: "Turnkeep was restarted while it was answering.",
     Cause.SHUTDOWN: "Turnkeep was shut down while it was answering.",
     Cause.CRASH: "Something went wrong inside Turnkeep while it was answering.",

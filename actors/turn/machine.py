@@ -20,10 +20,11 @@ import msgspec
 
 from actors.backoff import Backoff
 from actors.messages import turn as events
-from actors.messages.lane import RETRYABLE, FailureClass
-from actors.messages.rows import TurnState
+from actors.messages.lane import RETRYABLE, TOOL_CALLS, FailureClass, ToolCallDelta
+from actors.messages.rows import ToolCall, TurnState
 from actors.messages.turn import RunPhase, TurnEvent
 from actors.notifier.notice import Cause, notice
+from actors.turn.calls import Calls
 from actors.turn.settings import TurnSettings
 
 CANCELLED_MARK = "[generation cancelled before completion]"
@@ -50,6 +51,7 @@ class End(msgspec.Struct, frozen=True):
     state: TurnState
     reason: str | None = None
     text: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
     interrupted_text: str | None = None
     notice: str | None = None
     usage: dict[str, int] | None = None
@@ -61,6 +63,10 @@ class State(msgspec.Struct, frozen=True):
     phase: Phase = Phase.OPENING
     attempt: int = 1
     text: str = ""
+    calls: Calls = Calls()
+    """The answer's tool calls so far."""
+    runs_tools: bool = True
+    """Whether there is a client that can run them; else they are no part of the answer."""
     flushed: int = 0
     """How many characters of the text were given to the store."""
     flushing: bool = False
@@ -93,6 +99,7 @@ class Delta(Event, frozen=True):
 
     text: str
     reasoning: str
+    calls: tuple[ToolCallDelta, ...] = ()
 
 
 class Finished(Event, frozen=True):
@@ -292,11 +299,16 @@ def _delta(state: State, event: Delta, settings: TurnSettings) -> Step:
             flushed = len(text)
         elif flushed == len(state.text):
             effects.append(ArmFlush())
+    calls = state.calls
+    if event.calls and state.runs_tools:
+        calls = calls.feed(event.calls)
+        effects.append(Emit(events.ToolCalls, {"calls": event.calls}))
     new = msgspec.structs.replace(
         state,
         phase=Phase.STREAMING,
         thinking=False,
         text=text,
+        calls=calls,
         flushed=flushed,
         flushing=state.flushing or flushed != state.flushed,
     )
@@ -317,7 +329,12 @@ def _flushed(state: State) -> Step:
 def _finish(state: State, event: Finished) -> Step:
     usage = event.usage
     end = End(TurnState.COMMITTED, reason=event.finish_reason, text=state.text, usage=usage)
-    if not state.text:
+    if state.calls.calls and event.finish_reason == TOOL_CALLS:
+        end = msgspec.structs.replace(end, tool_calls=state.calls.calls)
+    elif state.calls.calls:
+        # Nobody knows what the last one would have been (TRN-55).
+        end = msgspec.structs.replace(end, notice=notice(Cause.CALLS_CUT_OFF))
+    elif not state.text:
         end = msgspec.structs.replace(end, notice=notice(Cause.EMPTY))
     shown = (
         Emit(events.StreamEnd),

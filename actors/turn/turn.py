@@ -81,7 +81,8 @@ class Turn(Actor):
         self._store = store
         self._watchers = list(watchers)
         self._settings = settings
-        self._state = machine.State()
+        # A chat has nobody who runs tools.
+        self._state = machine.State(runs_tools=taken.origin is Origin.API)
         self._seq = 0
         self._lane_name = str(taken.params.get("model") or next(iter(lanes), ""))
         self._lane = lanes.get(self._lane_name)
@@ -121,8 +122,8 @@ class Turn(Actor):
             return
         self.ctx.system.failpoints.hit("turn.stream")
         match message:
-            case StreamDelta(text=text, reasoning=reasoning):
-                self._decide(machine.Delta(text, reasoning))
+            case StreamDelta(text=text, reasoning=reasoning, tool_calls=calls):
+                self._decide(machine.Delta(text, reasoning, calls))
             case StreamArmed():
                 self._decide(machine.Armed())
             case StreamFinished(finish_reason=finish_reason, usage=usage):
@@ -223,9 +224,9 @@ class Turn(Actor):
         return True
 
     def _attach(self, watcher: Address) -> None:
-        if watcher not in self._watchers and self._tell(
-            watcher, Snapshot(**self._head(self._seq), text=self._state.text)
-        ):
+        state = self._state
+        snapshot = Snapshot(**self._head(self._seq), text=state.text, tool_calls=state.calls.calls)
+        if watcher not in self._watchers and self._tell(watcher, snapshot):
             self._watchers.append(watcher)
 
     def _detach(self, watcher: Address) -> None:
@@ -256,6 +257,7 @@ class Turn(Actor):
             state=end.state,
             reason=end.reason,
             text=end.text,
+            tool_calls=end.tool_calls,
             interrupted_text=end.interrupted_text,
             notice=end.notice,
             usage=end.usage,

@@ -1,9 +1,14 @@
 """API-19 and what else is more than text: tools, images and files, through the real composition and real sockets."""
 
+import asyncio
+
 import pytest
 
+from actors.messages.session import StopTurn
 from actors.messages.store import ListSessions, ListTurns, ReadHistory
 from tests.acceptance.conftest import Api
+from tests.fakes.backend_script import Done, Event, Finish, Role, Silence, Text, Usage, answer
+from tests.fakes.chunks import chunk
 
 TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
 CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": '{"n": 1}'}}
@@ -43,6 +48,99 @@ async def test_api_19_results_that_a_client_sends_with_its_history_reach_the_bac
     status, _, _ = await api.post({"messages": [HI, ASKS, TOLD], "tools": TOOLS})
     assert status == 200
     assert (await backend.request(0)).body["messages"] == [HI, ASKS, TOLD]
+
+
+def called(**function):
+    return Event(
+        chunk(
+            {
+                "tool_calls": [
+                    {"index": 0, **({"id": "a"} if "name" in function else {}), "function": function}
+                ]
+            }
+        )
+    )
+
+
+CALLED = (Role(), called(name="f", arguments=""), called(arguments='{"n":'), called(arguments=" 1}"))
+ASKED = (*CALLED, Finish("tool_calls"), Usage(), Done())
+
+
+async def test_api_19_calls_come_back_as_deltas_and_their_results_continue_the_session(api, backend):
+    backend.script(*ASKED, when="hi")
+    stream = await api.stream("hi", "c1", tools=TOOLS)
+    await stream.rest()
+    deltas = [chunk["choices"][0]["delta"] for chunk in stream.chunks if chunk["choices"]]
+    pieces = [piece for delta in deltas for piece in delta.get("tool_calls", ())]
+    first = {"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}
+    assert pieces[0] == first and all("id" not in piece for piece in pieces[1:])
+    assert "".join(piece["function"]["arguments"] for piece in pieces) == '{"n": 1}'
+    assert stream.chunks[-1]["choices"][0]["finish_reason"] == "tool_calls" and stream.text == ""
+    # The results alone: the chat knows what they are for.
+    backend.script(*answer("the answer is 42"))
+    status, _, body = await api.post({"messages": [TOLD]}, X_Session_Id="c1")
+    assert (status, body["choices"][0]["message"]["content"]) == (200, "the answer is 42")
+    assert (await backend.request(1)).body["messages"] == [HI, ASKS, TOLD]
+    await api.say("thanks", "c1")
+    said = {"role": "assistant", "content": "the answer is 42"}
+    assert (await backend.request(2)).body["messages"] == [
+        HI,
+        ASKS,
+        TOLD,
+        said,
+        {"role": "user", "content": "thanks"},
+    ]
+
+
+async def test_api_19_a_whole_answer_has_its_calls_and_a_client_that_sends_all_of_it_goes_on(api, backend):
+    backend.script(*ASKED, when="hi")
+    status, headers, body = await api.post({"messages": [HI], "tools": TOOLS})
+    (choice,) = body["choices"]
+    assert status == 200 and choice["finish_reason"] == "tool_calls"
+    assert choice["message"] == ASKS
+    backend.script(*answer("42"))
+    chat = headers["X-Session-Id"]
+    await api.post({"messages": [HI, choice["message"], TOLD], "tools": TOOLS}, X_Session_Id=chat)
+    assert (await backend.request(1)).body["messages"] == [HI, ASKS, TOLD]
+
+
+async def test_api_19_the_calls_are_known_after_a_restart(boot, client, backend):
+    backend.script(*ASKED, when="hi")
+    harness = await boot()
+    await Api(client, harness).say("hi", "c1")
+    await harness.stop()
+    api = Api(client, await boot())
+    assert (await api.post({"messages": [TOLD]}, X_Session_Id="c1"))[0] == 200
+    assert (await backend.request(1)).body["messages"] == [HI, ASKS, TOLD]
+
+
+async def test_trn_55_a_length_finish_drops_tool_calls_and_says_so(api, backend):
+    backend.script(*CALLED, Finish("length"), Done(), when="hi")
+    status, _, body = await api.say("hi", "c1")
+    (choice,) = body["choices"]
+    assert (status, choice["finish_reason"], "tool_calls" in choice["message"]) == (200, "length", False)
+    (session,) = await api.harness.ask("/store", ListSessions())
+    rows = await api.harness.ask("/store", ReadHistory(session_id=session.session_id))
+    assert [row.tool_calls for row in rows] == [(), (), ()]
+    assert "tool calls were whole; they were dropped" in rows[-1].content
+    status, _, body = await api.post({"messages": [TOLD]}, X_Session_Id="c1")
+    assert (status, body["error"]["code"]) == (400, "unknown_tool_call")
+
+
+async def test_api_19_results_are_sent_again_after_a_stop(api, backend):
+    backend.script(*ASKED, when="hi")
+    await api.say("hi", "c1")
+    backend.script(Role(), Text("Hal"), Silence())
+    (session,) = await api.harness.ask("/store", ListSessions())
+    posting = asyncio.ensure_future(api.post({"messages": [TOLD]}, X_Session_Id="c1"))
+    await backend.request(1)
+    api.harness.at("/sessions").tell(StopTurn(session_id=session.session_id, by="user"))
+    assert (await posting)[0] == 409
+    backend.script(*answer("fine"))
+    again = {**TOLD, "content": "43"}
+    assert (await api.post({"messages": [again]}, X_Session_Id="c1"))[0] == 200
+    messages = (await backend.request(2)).body["messages"]
+    assert messages[-2:] == [ASKS, again] and messages.count(ASKS) == 1 and TOLD not in messages
 
 
 async def test_api_19_calls_without_a_result_are_answered_on_the_wire_only(api, backend):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from actors.messages.lane import FailureClass, ToolCallDelta
+from actors.messages.lane import TOOL_CALLS, FailureClass, ToolCallDelta
 from transports.backends import chunks, failures
 from transports.backends.calls import Calls, ImpossibleCalls, joined
 from transports.backends.chunks import CallPiece, Chunk, MalformedChunk
@@ -46,7 +46,6 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 NOTHING = Chunk()
-TOOL_CALLS = "tool_calls"
 
 
 class Reading:

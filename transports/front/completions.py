@@ -13,6 +13,7 @@ import msgspec
 import structlog
 
 from actors.exceptions import TurnkeepError
+from actors.messages.lane import TOOL_CALLS
 from actors.messages.rows import KeyScope
 from actors.runtime import Budget
 from actors.turn.calls import Calls
@@ -34,8 +35,6 @@ log = structlog.get_logger("turnkeep.front")
 FRESH = "A fresh session has begun."
 DEFAULT_MODEL = "turnkeep"
 """The model name that means the first lane."""
-TOOL_CALLS = "tool_calls"
-"""The finish reason of an answer that asks for tools."""
 DETACH = b"x-turnkeep-detach"
 """The request header that, with the value 1, lets a turn go on without its client."""
 

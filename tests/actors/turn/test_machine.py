@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.messages import turn as events
-from actors.messages.lane import RETRYABLE, FailureClass
-from actors.messages.rows import ENDED_TURNS, TurnState
+from actors.messages.lane import RETRYABLE, FailureClass, ToolCallDelta
+from actors.messages.rows import ENDED_TURNS, ToolCall, TurnState
 from actors.messages.turn import RunPhase
+from actors.notifier.notice import Cause, notice
 from actors.turn import machine
 from actors.turn.machine import CANCELLED_MARK, SHUTDOWN_MARK, Phase, State, step
 from actors.turn.settings import TurnSettings
@@ -53,6 +54,51 @@ def test_success_publishes_in_order_and_says_so_after_the_store():
     state, effects = run(machine.Stored(), state=state)
     assert effects[0] == machine.Emit(events.StateChange, {"state": RunPhase.IDLE, "text": "Hello"})
     assert isinstance(effects[1], machine.Leave) and state.phase is Phase.ENDED
+
+
+PIECES = (
+    (ToolCallDelta(index=0, call_id="a", name="f", arguments="{"),),
+    (ToolCallDelta(index=0, arguments="}"),),
+)
+CALL = ToolCall(call_id="a", name="f", arguments="{}")
+
+
+def called(finish_reason, text="", **fields):
+    return run(
+        machine.Begun("lane"), machine.Delta(text, "", PIECES[0]), machine.Delta("", "", PIECES[1]),
+        machine.Finished(finish_reason, None), state=State(**fields),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["", "So"])
+def test_api_19_tool_calls_are_a_part_of_the_answer(text):
+    _, effects = called("tool_calls", text)
+    assert [
+        effect.fields["calls"] for effect in effects if getattr(effect, "kind", None) is events.ToolCalls
+    ] == [*PIECES]
+    (end,) = stored(effects)
+    assert (end.state, end.text, end.tool_calls, end.notice) == (TurnState.COMMITTED, text, (CALL,), None)
+
+
+@pytest.mark.parametrize("finish_reason", ["length", "content_filter", None])
+def test_trn_55_calls_that_were_cut_off_are_dropped_and_that_is_said(finish_reason):
+    _, effects = called(finish_reason, "So")
+    (end,) = stored(effects)
+    assert (end.state, end.text, end.tool_calls) == (TurnState.COMMITTED, "So", ())
+    assert "tool calls were whole; they were dropped" in end.notice
+
+
+def test_calls_of_a_turn_that_is_stopped_are_not_kept():
+    _, effects = run(machine.Begun("lane"), machine.Delta("So", "", PIECES[0]), machine.StopAsked("user"))
+    (end,) = stored(effects)
+    assert (end.text, end.tool_calls) == (f"So\n\n{CANCELLED_MARK}", ())
+
+
+def test_where_nobody_runs_tools_calls_are_no_part_of_the_answer():
+    _, effects = called("tool_calls", runs_tools=False)
+    assert events.ToolCalls not in kinds(effects)
+    (end,) = stored(effects)
+    assert (end.tool_calls, end.notice) == ((), notice(Cause.EMPTY))
 
 
 def test_a_request_that_was_not_accepted_is_sent_again_with_growing_waits():
