@@ -21,7 +21,7 @@ def accept_message(connection: sqlite3.Connection, request: AcceptMessage) -> Ac
         session_key=request.session_key,
         new_session_id=request.new_session_id,
         kind=request.kind,
-        title=request.entries[-1].content if request.entries else "",
+        title=_title(request),
         at=request.at,
         rotate=request.rotate,
     )
@@ -48,6 +48,12 @@ def accept_message(connection: sqlite3.Connection, request: AcceptMessage) -> Ac
         queued=queued + 1,
         state=InboxState.ACCEPTED,
     )
+
+
+def _title(request: AcceptMessage) -> str:
+    """Return what a session is called after: what a person has said last, and no result of a tool."""
+    said = (entry.content for entry in reversed((*request.seed, *request.entries)) if entry.role == "user")
+    return next(said, request.entries[-1].content if request.entries else "")
 
 
 def _require_calls(connection: sqlite3.Connection, request: AcceptMessage, session_id: str) -> None:

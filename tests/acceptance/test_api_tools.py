@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
-from actors.messages.session import StopTurn
+from actors.messages.session import AttachWatcher, StopTurn
 from actors.messages.store import ListSessions, ListTurns, ReadHistory
+from actors.messages.turn import Snapshot
 from tests.acceptance.conftest import Api
-from tests.fakes.backend_script import Done, Event, Finish, Role, Silence, Text, Usage, answer
+from tests.fakes.backend_script import Done, Event, Finish, Hold, Role, Silence, Text, Usage, answer
 from tests.fakes.chunks import chunk
 
 TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
@@ -119,6 +120,23 @@ async def test_api_19_the_calls_are_known_after_a_restart(boot, client, backend)
     api = Api(client, await boot())
     assert (await api.post({"messages": [TOLD]}, X_Session_Id="c1"))[0] == 200
     assert (await backend.request(1)).body["messages"] == [HI, ASKS, TOLD]
+
+
+async def test_a_late_watcher_is_shown_the_calls_so_far(api, backend):
+    backend.script(*CALLED, Hold("go"), Finish("tool_calls"), Done(), when="hi")
+    stream = await api.stream("hi", "c1")
+    while not (await stream.next())["choices"][0]["delta"].get("tool_calls"):
+        pass
+    (row,) = await api.harness.ask("/store", ListTurns())
+    system = api.harness.system
+    late = system.port("/late")
+    watch = AttachWatcher(session_id=row.session_id, inbox_id=row.inbox_id, watcher=late)
+    api.harness.at("/sessions").tell(watch)
+    snapshot = await late.receive(api.harness.within())
+    assert isinstance(snapshot, Snapshot)
+    assert [(call.call_id, call.name) for call in snapshot.tool_calls] == [("a", "f")]
+    backend.release("go")
+    await stream.rest()
 
 
 async def test_trn_55_a_length_finish_drops_tool_calls_and_says_so(api, backend):

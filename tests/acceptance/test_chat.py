@@ -6,7 +6,8 @@ import pytest
 
 from actors.messages.rows import TurnState
 from actors.messages.store import ListTurns
-from tests.fakes.backend_script import Die, Finish, Reply, Role, Silence, Text
+from tests.fakes.backend_script import Die, Event, Finish, Reply, Role, Silence, Text
+from tests.fakes.chunks import chunk
 from tests.fakes.connector import Connector, event
 from tests.peers import add_peer
 
@@ -26,6 +27,8 @@ async def talk(harness, text="hello"):
         ((Reply(400, {"error": {"message": "secret-text"}}),), "did not accept the request"),
         ((Text("Half"), Die("rst")), "broke off"),
         ((Role(), Finish()), "empty answer"),
+        # Nobody in a chat runs tools.
+        ((Event(chunk({"tool_calls": [{"index": 0, "id": "a"}]})), Finish("tool_calls")), "empty answer"),
     ],
 )
 async def test_chat_1_a_failed_turn_tells_its_chat_once_and_plainly(turnkeep, backend, script, said):

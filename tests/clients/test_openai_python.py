@@ -1,6 +1,7 @@
 """openai-python as it ships, with its own retries, against the front (API-21)."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 from actors.messages.rows import TurnState
 from actors.messages.store import FindBindings, ListSessions, ListTurns
 from tests.fakes.backend import FakeBackend
-from tests.fakes.backend_script import Die, Reply, Silence, Text, Usage, answer
+from tests.fakes.backend_script import Die, Done, Event, Finish, Reply, Silence, Step, Text, Usage, answer
+from tests.fakes.chunks import chunk as wire_chunk
 from tests.harness import Harness, until
 
 openai = pytest.importorskip("openai", reason="openai-python is not installed")
@@ -95,6 +97,79 @@ async def test_api_21_the_stream_helper_builds_the_whole_answer(client: Any, bac
         final = await stream.get_final_completion()
     assert {"chunk", "content.delta", "content.done"} <= kinds
     assert final.choices[0].message.content == "one two three"
+
+
+TOOL: Any = {
+    "type": "function",
+    "function": {
+        "name": "add",
+        "strict": True,
+        "parameters": {
+            "type": "object",
+            "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
+            "required": ["a", "b"],
+            "additionalProperties": False,
+        },
+    },
+}
+
+
+def calling(*pieces: Any) -> tuple[Step, ...]:
+    return (
+        *(Event(wire_chunk({"tool_calls": [piece]})) for piece in pieces),
+        Finish("tool_calls"),
+        Usage(),
+        Done(),
+    )
+
+
+TWO_CALLS = calling(
+    {"index": 0, "id": "c1", "type": "function", "function": {"name": "add", "arguments": ""}},
+    {"index": 0, "function": {"arguments": '{"a": 1,'}},
+    {"index": 0, "function": {"arguments": ' "b": 2}'}},
+    {
+        "index": 1,
+        "id": "c2",
+        "type": "function",
+        "function": {"name": "add", "arguments": '{"a": 3, "b": 4}'},
+    },
+)
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_api_19_an_agents_loop_over_its_tools(
+    client: Any, backend: FakeBackend, streamed: bool
+) -> None:
+    backend.script(*TWO_CALLS, when="hello")
+    messages, request = (
+        list(HELLO),
+        {"model": MODEL, "tools": [TOOL], "extra_headers": {"X-Session-Id": "c1"}},
+    )
+    if streamed:
+        async with client.chat.completions.stream(messages=messages, **request) as stream:
+            done = [event async for event in stream if event.type == "tool_calls.function.arguments.done"]
+            completion = await stream.get_final_completion()
+        assert [event.arguments for event in done] == ['{"a": 1, "b": 2}', '{"a": 3, "b": 4}']
+    else:
+        completion = await client.chat.completions.create(messages=messages, **request)
+    (choice,) = completion.choices
+    assert choice.finish_reason == "tool_calls"
+    messages.append(choice.message)
+    for call in choice.message.tool_calls:
+        numbers = json.loads(call.function.arguments)
+        messages.append(
+            {"role": "tool", "tool_call_id": call.id, "content": str(numbers["a"] + numbers["b"])}
+        )
+    backend.script(*answer("3 and 7"))
+    final = await client.chat.completions.create(messages=messages, **request)
+    assert final.choices[0].message.content == "3 and 7"
+    sent = (await backend.request(1)).body["messages"]
+    assert [message["role"] for message in sent] == ["user", "assistant", "tool", "tool"]
+    assert [(message["tool_call_id"], message["content"]) for message in sent[2:]] == [
+        ("c1", "3"),
+        ("c2", "7"),
+    ]
+    assert [call["id"] for call in sent[1]["tool_calls"]] == ["c1", "c2"]
 
 
 async def test_api_21_models(client: Any) -> None:

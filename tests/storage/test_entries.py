@@ -4,7 +4,7 @@ import pytest
 
 from actors.exceptions import Invalid
 from actors.messages.rows import Entry, ToolCall, TurnState
-from actors.messages.store import EndTurn, GetTurn, ReadHistory
+from actors.messages.store import EndTurn, GetSession, GetTurn, ReadHistory
 from storage.conversations import ENTRY_BYTES, Conversations
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
@@ -92,3 +92,9 @@ async def test_api_19_a_history_that_does_not_count_has_no_calls_for_a_result(st
     asked = Entry(role="assistant", content="", tool_calls=CALLS)
     with pytest.raises(Invalid):
         await store.accept(seed=(SHOWN, asked), entries=RESULTS)
+
+
+async def test_a_session_that_begins_with_results_is_called_after_what_was_asked(store):
+    asked = Entry(role="assistant", content="", tool_calls=CALLS)
+    accepted = await store.accept(seed=(SHOWN, asked), entries=RESULTS)
+    assert (await store.ask(GetSession(session_id=accepted.session_id))).title == "look"

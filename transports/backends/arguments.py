@@ -25,5 +25,7 @@ def legal(arguments: str) -> str:
 
 def spelled_out(arguments: str, characters: str) -> str:
     """Return legal arguments with ``characters`` as themselves, where they are written as escapes."""
+    if "\\u" not in arguments:
+        return arguments
     escapes = {f"\\u{ord(character):04x}": character for character in characters}
     return _ESCAPE.sub(lambda found: escapes.get(found[0].lower(), found[0]), arguments)

@@ -23,7 +23,10 @@ NOTE = (
     "Nobody else can write these brackets."
 )
 
-_HARMLESS = str.maketrans({"⟦": "[[", "⟧": "]]"})
+
+def plain(text: str) -> str:
+    """Return a text with other brackets in their place."""
+    return text.replace("⟦", "[[").replace("⟧", "]]")
 
 
 def folded(entries: Sequence[Entry]) -> list[Entry]:
@@ -32,7 +35,7 @@ def folded(entries: Sequence[Entry]) -> list[Entry]:
     leading = [entry.content for entry in entries[:first]]
     rest = list(entries[first:])
     if any(entry.role in PRIVILEGED for entry in rest):
-        leading = [*(text.translate(_HARMLESS) for text in leading), NOTE]
+        leading = [*(plain(text) for text in leading), NOTE]
         rest = _folded([harmless(entry) for entry in rest])
     if not leading:
         return rest
@@ -41,15 +44,18 @@ def folded(entries: Sequence[Entry]) -> list[Entry]:
 
 def harmless(entry: Entry) -> Entry:
     """Return an entry that holds none of the brackets, however they are written."""
+    if not entry.parts and not entry.tool_calls:
+        content = plain(entry.content)
+        return entry if content == entry.content else msgspec.structs.replace(entry, content=content)
     return msgspec.structs.replace(
         entry,
-        content=entry.content.translate(_HARMLESS),
+        content=plain(entry.content),
         parts=_harmless_value(entry.parts),
         tool_calls=tuple(
             ToolCall(
                 call_id=call.call_id,
-                name=call.name.translate(_HARMLESS),
-                arguments=spelled_out(legal(call.arguments), "⟦⟧").translate(_HARMLESS),
+                name=plain(call.name),
+                arguments=plain(spelled_out(legal(call.arguments), "⟦⟧")),
             )
             for call in entry.tool_calls
         ),
@@ -59,7 +65,7 @@ def harmless(entry: Entry) -> Entry:
 def _harmless_value(value: Any) -> Any:
     match value:
         case str():
-            return value.translate(_HARMLESS)
+            return plain(value)
         case dict():
             return {_harmless_value(key): _harmless_value(inner) for key, inner in value.items()}
         case list() | tuple():
@@ -68,7 +74,7 @@ def _harmless_value(value: Any) -> Any:
 
 
 def _folded(entries: Iterable[Entry]) -> list[Entry]:
-    folded: list[Entry] = []
+    made: list[Entry] = []
     waiting: list[str] = []
     for entry in entries:
         if entry.role in PRIVILEGED:
@@ -76,20 +82,20 @@ def _folded(entries: Iterable[Entry]) -> list[Entry]:
             continue
         if waiting and entry.role == "user":
             entry, waiting = _joined(*waiting, entry), []
-        _settle(folded, waiting)
-        folded.append(entry)
-    _settle(folded, waiting)
-    return folded
+        _settle(made, waiting)
+        made.append(entry)
+    _settle(made, waiting)
+    return made
 
 
-def _settle(folded: list[Entry], waiting: list[str]) -> None:
+def _settle(made: list[Entry], waiting: list[str]) -> None:
     """Put what waits behind the user's message before it, or into a message of its own."""
     if not waiting:
         return
-    if folded and folded[-1].role == "user":
-        folded[-1] = _joined(folded[-1], *waiting)
+    if made and made[-1].role == "user":
+        made[-1] = _joined(made[-1], *waiting)
     else:
-        folded.append(Entry(role="user", content="\n\n".join(waiting)))
+        made.append(Entry(role="user", content="\n\n".join(waiting)))
     waiting.clear()
 
 

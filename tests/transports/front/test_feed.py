@@ -197,6 +197,8 @@ def test_what_changes_nothing_of_the_text_is_not_heard(before: Any, message: Any
 def test_a_death_is_heard_by_who_was_told_of_its_text(message: Any) -> None:
     assert hear(message) == []
     assert hear(event(Content, text="Hel"), message) == [Text("Hel"), Died()]
+    pieces = (ToolCallDelta(index=0, call_id="a", name="f"),)
+    assert hear(event(ToolCalls, calls=pieces), message) == [Called(pieces), Died()]
 
 
 def test_a_discard_says_how_much_of_the_text_stays() -> None:
