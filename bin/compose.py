@@ -131,7 +131,12 @@ class Composition:
                 system=system, store=store, relays=relays, sessions=sessions, settings=config.relay
             ),
             admin_endpoint=AdminSocket(
-                system=system, admin=admin, store=store, events=events, settings=config.admin_socket
+                system=system,
+                admin=admin,
+                store=store,
+                events=events,
+                sessions=sessions,
+                settings=config.admin_socket,
             ),
             settings=config.server,
             admission=self._admission,

@@ -11,16 +11,18 @@ from actors.keep import keep
 from actors.messages.admin import (
     AdminRequest,
     Answer,
+    FollowSession,
     ListAllSessions,
     OpenChat,
     SendText,
     ShowHistory,
     ShowSession,
     StopSessionTurn,
+    UnfollowSession,
     WatchTurn,
 )
 from actors.messages.inbound import Source
-from actors.messages.rows import Binding, Entry, Origin, SessionRow, TurnRow, TurnState
+from actors.messages.rows import ENDED_TURNS, Binding, Entry, Origin, SessionRow, TurnRow, TurnState
 from actors.messages.session import AttachWatcher, InboxReady, LiveSessions, StopTurn
 from actors.messages.store import (
     AcceptMessage,
@@ -136,6 +138,21 @@ async def watch_turn(request: WatchTurn, call: Call) -> Answer:
     return {"session_id": row.session_id, "inbox_id": inbox_id}
 
 
+async def follow_session(request: FollowSession, call: Call) -> Answer:
+    """Return the whole id and the last turn that has ended: the events are the connection's business."""
+    if request.after_seq and request.after_gen is None:
+        raise Invalid("after_seq counts the events of one turn: name that turn in after_gen")
+    row = await _session(request.session_id, call)
+    ended = ListTurns(session_id=row.session_id, states=tuple(sorted(ENDED_TURNS)))
+    turns = await call.edges.store.ask(ended, call.budget)
+    return {"session_id": row.session_id, "turn_gen": max((turn.turn_gen for turn in turns), default=0)}
+
+
+async def unfollow_session(request: UnfollowSession, call: Call) -> Answer:
+    """Return the whole id."""
+    return {"session_id": (await _session(request.session_id, call)).session_id}
+
+
 def _console_key(platform: str, chat: str) -> str:
     return session_key(Source(platform=platform, chat_id=chat, chat_type="dm"), KeyRules())
 
@@ -206,4 +223,6 @@ SESSION_VERBS: dict[type[AdminRequest], Verb] = {
     ShowHistory: show_history,
     StopSessionTurn: stop_turn,
     WatchTurn: watch_turn,
+    FollowSession: follow_session,
+    UnfollowSession: unfollow_session,
 }

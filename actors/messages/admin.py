@@ -249,6 +249,29 @@ class WatchTurn(AdminRequest, frozen=True, kw_only=True, tag="sessions.watch"):
     inbox_id: Word | None = None
 
 
+class FollowSession(AdminRequest, frozen=True, kw_only=True, tag="sessions.follow"):
+    """
+    The events of all turns of a session that have not ended, or of all after the event that ``after_gen`` (its
+    ``turn_gen``) and ``after_seq`` name. Answers the last turn that has ended.
+
+    A second one of the same session on the same connection takes the place of the first.
+    """
+
+    scope = KeyScope.OPERATE
+
+    session_id: Word
+    after_gen: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    after_seq: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+
+class UnfollowSession(AdminRequest, frozen=True, kw_only=True, tag="sessions.unfollow"):
+    """Send no more of them."""
+
+    scope = KeyScope.OPERATE
+
+    session_id: Word
+
+
 # Relays, deliveries, peers, keys
 
 

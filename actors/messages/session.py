@@ -33,6 +33,41 @@ class DetachWatcher(ControlMessage, frozen=True, kw_only=True):
     watcher: Any
 
 
+class FollowTurns(Message, frozen=True, kw_only=True):
+    """
+    Send ``watcher`` the events of every turn of the session from now on, and first what came after the named one.
+
+    That is how each turn ended whose end it may not have heard, as a TurnOutcome, and the events of the running one; a
+    TurnGap or a Snapshot says where some are missing. To be said again within FOLLOWED_S, else it is taken to be gone;
+    one that is known already is told nothing twice.
+    """
+
+    session_id: str
+    watcher: Any
+    after_gen: int
+    after_seq: int
+
+
+FOLLOWED_S = 60.0
+"""How long a follower counts that does not say again that it is there, in seconds."""
+
+
+class UnfollowTurns(ControlMessage, frozen=True, kw_only=True):
+    """Send it nothing more."""
+
+    session_id: str
+    watcher: Any
+
+
+class TurnGap(Message, frozen=True, kw_only=True):
+    """More turns have ended than are told one by one: those after ``after_gen`` are left out, up to ``next_gen``."""
+
+    session_id: str
+    after_gen: int
+    next_gen: int | None
+    """The first that is told; None: none of them is."""
+
+
 class TurnOutcome(Message, frozen=True, kw_only=True):
     """How the turn over an inbox row ended; None if the row was never turned and never will be."""
 
@@ -162,6 +197,20 @@ class UnseenTurns(ControlMessage, frozen=True, kw_only=True):
     """The store's answer about turns that began without this session knowing; None if it failed."""
 
     turns: tuple[TurnRow, ...] | None
+
+
+class PastRead(ControlMessage, frozen=True, kw_only=True):
+    """The store's answer about the turns that a follower may have missed, newest first; None if there was none."""
+
+    follow: FollowTurns
+    turns: tuple[TurnRow, ...] | None
+
+
+class EndRead(ControlMessage, frozen=True, kw_only=True):
+    """The store's answer about the end of a turn to which these followers came late; None if there was none."""
+
+    followers: tuple[Any, ...]
+    turn: TurnRow | None
 
 
 class OutcomeRead(ControlMessage, frozen=True, kw_only=True):

@@ -26,6 +26,7 @@ from actors.messages.session import (
     DrainOver,
     DrainSessions,
     DrainShareOver,
+    FollowTurns,
     HoldTurns,
     InboxReady,
     Interrupt,
@@ -39,6 +40,7 @@ from actors.messages.session import (
     RecoveryStored,
     RescanDue,
     StopTurn,
+    UnfollowTurns,
 )
 from actors.messages.store import EndTurn, SessionsWithMail, Unfinished
 from actors.runtime import DEFERRED, Actor, Address, Ref, Reply
@@ -102,8 +104,16 @@ class Sessions(Actor):
             case InboxReady(session_id=session_id):
                 if not self._draining:
                     self._forward(session_id, message)
-            case AttachWatcher(session_id=session_id) | DetachWatcher(session_id=session_id):
+            case (
+                AttachWatcher(session_id=session_id)
+                | DetachWatcher(session_id=session_id)
+                | FollowTurns(session_id=session_id)
+            ):
                 self._forward(session_id, message)
+            case UnfollowTurns(session_id=session_id):
+                # One that has left has forgotten its followers.
+                if session_id in self._waiting or self.ctx.child(session_id) is not None:
+                    self._forward(session_id, message)
             case StopTurn(session_id=session_id):
                 return self._forward_asked(session_id, message)
             case Passivate():

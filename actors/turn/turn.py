@@ -30,6 +30,7 @@ from actors.messages.turn import (
 )
 from actors.runtime import Actor, Address, Budget, Ref
 from actors.turn import machine
+from actors.turn.recent import Recent
 from actors.turn.settings import TurnSettings
 
 log = structlog.get_logger("turnkeep.turn")
@@ -84,6 +85,7 @@ class Turn(Actor):
         # A chat has nobody who runs tools.
         self._state = machine.State(runs_tools=taken.origin is Origin.API)
         self._seq = 0
+        self._recent = Recent()
         self._lane_name = str(taken.params.get("model") or next(iter(lanes), ""))
         self._lane = lanes.get(self._lane_name)
         self._store_backoff = Backoff(settings.store_retry_base_s, settings.store_retry_cap_s)
@@ -101,8 +103,8 @@ class Turn(Actor):
                 self._stream(message)
             case StopGeneration(by=by):
                 self._decide(machine.StopAsked(by))
-            case AttachTurnWatcher(watcher=watcher):
-                self._attach(watcher)
+            case AttachTurnWatcher(watcher=watcher, after_seq=after_seq):
+                self._attach(watcher, after_seq)
             case DetachTurnWatcher(watcher=watcher):
                 self._detach(watcher)
             case EndAnswered():
@@ -198,11 +200,10 @@ class Turn(Actor):
 
     def _emit(self, kind: type[TurnEvent], fields: dict[str, Any]) -> None:
         self._seq += 1
-        if not self._watchers:
-            return
         if kind is LaneRetry:
             fields = {**fields, "lane": self._lane_name}
         event = kind(**self._head(self._seq), **fields)
+        self._recent.keep(event)
         for watcher in list(self._watchers):
             if not self._tell(watcher, event):
                 self._watchers.remove(watcher)
@@ -223,10 +224,15 @@ class Turn(Actor):
             return False
         return True
 
-    def _attach(self, watcher: Address) -> None:
-        state = self._state
-        snapshot = Snapshot(**self._head(self._seq), text=state.text, tool_calls=state.calls.calls)
-        if watcher not in self._watchers and self._tell(watcher, snapshot):
+    def _attach(self, watcher: Address, after_seq: int | None) -> None:
+        if watcher in self._watchers:
+            return
+        lacks = self._recent.after(after_seq) if after_seq is not None else None
+        if lacks is None:
+            state, gap = self._state, after_seq is not None
+            head = self._head(self._seq)
+            lacks = (Snapshot(**head, text=state.text, tool_calls=state.calls.calls, gap=gap),)
+        if all(self._tell(watcher, event) for event in lacks):
             self._watchers.append(watcher)
 
     def _detach(self, watcher: Address) -> None:

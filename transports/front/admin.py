@@ -17,12 +17,20 @@ class AdminSocket:
     """The ASGI application of the admin WebSocket."""
 
     def __init__(
-        self, *, system: System, admin: Ref, store: Ref, events: Ref, settings: AdminSocketSettings
+        self,
+        *,
+        system: System,
+        admin: Ref,
+        store: Ref,
+        events: Ref,
+        sessions: Ref,
+        settings: AdminSocketSettings,
     ) -> None:
         self._system = system
         self._admin = admin
         self._store = store
         self._events = events
+        self._sessions = sessions
         self._settings = settings
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -45,6 +53,7 @@ class AdminSocket:
             admin=self._admin,
             store=self._store,
             events=self._events,
+            sessions=self._sessions,
             settings=self._settings,
             key=key,
             key_hash=key_hash,

@@ -8,13 +8,15 @@ from typing import Any, NoReturn
 import structlog
 
 from actors.admin.scope import demand
-from actors.exceptions import MailboxFull, RuntimeFault, TurnkeepError
+from actors.exceptions import Busy, MailboxFull, RuntimeFault, TurnkeepError
 from actors.messages.admin import (
     AdminRequest,
     Answer,
+    FollowSession,
     Perform,
     SubscribeEvents,
     TraceActor,
+    UnfollowSession,
     UnsubscribeEvents,
 )
 from actors.messages.rows import KeyRow
@@ -24,6 +26,7 @@ from actors.messages.turn import TurnEvent
 from actors.runtime import Budget, Ref, System
 from transports.front import admin_frames as frames
 from transports.front.admin_feed import EventFeed
+from transports.front.admin_follow import TurnFeed
 from transports.front.admin_settings import AdminSocketSettings
 from transports.front.admin_trace import TraceFeed
 
@@ -56,6 +59,7 @@ class AdminConnection:
         admin: Ref,
         store: Ref,
         events: Ref,
+        sessions: Ref,
         settings: AdminSocketSettings,
         key: KeyRow,
         key_hash: str,
@@ -66,6 +70,7 @@ class AdminConnection:
         self._admin = admin
         self._store = store
         self._events = events
+        self._sessions = sessions
         self._settings = settings
         self._key = key
         self._key_hash = key_hash
@@ -81,6 +86,8 @@ class AdminConnection:
         # The one trace of an actor, and the task that writes it.
         self._trace_feed: TraceFeed | None = None
         self._tracing: asyncio.Task[None] | None = None
+        # The sessions that it follows, each with the task that writes what it hears.
+        self._follows: dict[str, tuple[TurnFeed, asyncio.Task[None]]] = {}
 
     async def serve(self) -> None:
         """Serve until either side ends it."""
@@ -95,6 +102,8 @@ class AdminConnection:
         finally:
             self._end_feed()
             self._end_trace()
+            for session_id in list(self._follows):
+                self._end_follow(session_id)
             self._port.close()
         if code is not None:
             await self._close(code)
@@ -134,6 +143,12 @@ class AdminConnection:
                 await self._subscribe(request, group)
             case TraceActor():
                 await self._trace(request, group)
+            case FollowSession():
+                await self._follow(request, group)
+            case UnfollowSession():
+                result = await self._perform(request)
+                self._end_follow(str(result["session_id"]))
+                await self._write(frames.answer(request.id, result))
             case UnsubscribeEvents():
                 demand(request, self._key)
                 self._end_feed()
@@ -218,6 +233,44 @@ class AdminConnection:
             self._trace_feed.close()
             self._tracing.cancel()
             self._trace_feed = self._tracing = None
+
+    # Sessions that are followed
+
+    async def _follow(self, request: FollowSession, group: asyncio.TaskGroup) -> None:
+        result = await self._perform(request)
+        session_id = str(result["session_id"])
+        self._end_follow(session_id)
+        if len(self._follows) >= self._settings.followed:
+            raise Busy(f"this connection follows {len(self._follows)} sessions already; use another one")
+        # Nothing is told of what ended before, unless an event is named after which to go on.
+        ended = 0 if request.after_gen is not None else int(result["turn_gen"])
+        feed = TurnFeed(
+            session_id,
+            after_gen=ended if request.after_gen is None else request.after_gen,
+            after_seq=request.after_seq,
+            ended_gen=ended,
+            system=self._system,
+            sessions=self._sessions,
+            settings=self._settings,
+            write=self._write,
+        )
+        task = group.create_task(self._run_follow(feed, frames.answer(request.id, result)))
+        self._follows[session_id] = (feed, task)
+
+    async def _run_follow(self, feed: TurnFeed, answer: bytes) -> None:
+        try:
+            await self._write(answer)
+            await feed.run()
+        except MailboxFull:
+            await self._drop("too_slow", TOO_SLOW)
+        finally:
+            feed.close()
+
+    def _end_follow(self, session_id: str) -> None:
+        feed, task = self._follows.pop(session_id, (None, None))
+        if feed is not None and task is not None:
+            feed.close()
+            task.cancel()
 
     async def _pump(self) -> None:
         while True:

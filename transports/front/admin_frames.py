@@ -19,7 +19,7 @@ from actors.exceptions import (
 )
 from actors.messages.admin import REQUESTS, AdminRequest, Answer, RequestId, type_of
 from actors.messages.events import Event, Gap
-from actors.messages.session import TurnOutcome
+from actors.messages.session import TurnGap, TurnOutcome
 from actors.messages.turn import TurnEvent
 
 TYPES = {type_of(request): request for request in REQUESTS}
@@ -126,11 +126,13 @@ def happened(entry: Event | Gap, now: float) -> bytes:
     )
 
 
-def turn_event(message: TurnEvent | TurnOutcome, now: float) -> bytes:
+def turn_event(message: TurnEvent | TurnOutcome | TurnGap, now: float) -> bytes:
     """Write what a watcher of a turn is told."""
     data: dict[str, Any] = msgspec.to_builtins(message)
     if isinstance(message, TurnOutcome):
         return event("turn.outcome", None, now, data)
+    if isinstance(message, TurnGap):
+        return event("turn.gap", None, now, data)
     kind = data.pop("kind")
     return event(f"turn.{kind}", message.seq, now, data)
 

@@ -15,6 +15,8 @@ class AdminSocketSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How long a key is looked up."""
     queue: int = 4096
     """Events that may wait for one connection; one that lets more pile up is dropped (ADM-4)."""
+    followed: int = 100
+    """Sessions that one connection may follow at once."""
     page: int = 500
     """Past events that are read at once."""
     stall_s: float = 60.0

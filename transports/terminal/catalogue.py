@@ -19,7 +19,7 @@ VERBS = {
     "tree": Entry("ps", "Draw the actors as the hierarchy that they are."),
     "actors": Entry("actors", "One actor: get, stop, restart, suspend, resume, trace; or list all."),
     "quarantine": Entry("quarantine", "What is held as it did not end: list, show, release, reconcile."),
-    "sessions": Entry("sessions", "Conversations: list, show, send, history, stop."),
+    "sessions": Entry("sessions", "Conversations: list, show, send, watch, history, stop."),
     "events": Entry("events", "Show events; each has a number, from which a later call can go on."),
     "relays": Entry("relays", "List the links of relay peers."),
     "deliveries": Entry("relays", "List deliveries, the newest first, without their texts."),

@@ -4,7 +4,20 @@ from typing import Annotated, Any
 
 import typer
 
-from transports.terminal.output import BOLD, moment, printable, show_facts, show_json, show_table, styled
+from transports.terminal.exits import ConnectionLost, Exit, Failure
+from transports.terminal.following import Following
+from transports.terminal.output import (
+    BOLD,
+    cell,
+    moment,
+    printable,
+    show_facts,
+    show_json,
+    show_json_line,
+    show_table,
+    styled,
+)
+from transports.terminal.patience import Patience
 from transports.terminal.verb import Desk, verb
 
 app = typer.Typer()
@@ -126,6 +139,73 @@ async def stop(desk: Desk, session: Session) -> None:
         show_json(result)
         return
     print("stopping the turn" if result["stopped"] else "no turn runs")
+
+
+@verb(app, "watch")
+async def watch(
+    desk: Desk,
+    session: Session,
+    after: Annotated[
+        str | None,
+        typer.Option("--after", metavar="GEN:SEQ", help="Go on after this event, as it is shown here."),
+    ] = None,
+    turns: Annotated[
+        int | None, typer.Option("--turns", metavar="N", min=1, help="Leave after the end of N turns.")
+    ] = None,
+) -> None:
+    """Show every event of a session's turns as it happens; each begins with its number, GEN:SEQ."""
+    following = Following(_place(after))
+    patience = Patience(desk)
+    while turns is None or following.ended < turns:
+        await _follow(desk, patience, session, following, turns)
+
+
+def _place(after: str | None) -> tuple[int, int] | None:
+    if after is None:
+        return None
+    turn_gen, _, seq = after.partition(":")
+    if not (turn_gen.isdecimal() and seq.isdecimal()):
+        raise Failure(Exit.USAGE, f"--after {after}: two numbers are needed, as in 3:17")
+    return int(turn_gen), int(seq)
+
+
+async def _follow(
+    desk: Desk, patience: Patience, session: str, following: Following, turns: int | None
+) -> None:
+    """Show what comes until enough turns have ended, or the connection is lost."""
+    async with await patience.connect() as client:
+        try:
+            answer = await client.call("sessions.follow", session_id=session, **following.question())
+            following.answered(answer["turn_gen"])
+            while turns is None or following.ended < turns:
+                event = await client.event()
+                if event["event"].startswith("turn.") and following.take(event):
+                    _print_event(desk, event)
+        except ConnectionLost:
+            return
+
+
+def _print_event(desk: Desk, event: dict[str, Any]) -> None:
+    if desk.as_json:
+        show_json_line(event)
+        return
+    data, kind = event["data"], event["event"].removeprefix("turn.")
+    if kind == "gap":
+        upto = data["next_gen"] if data["next_gen"] is not None else "now"
+        print(
+            styled(f"-- a gap: what ended after turn {data['after_gen']} and before {upto} --", BOLD),
+            flush=True,
+        )
+        return
+    turn = data["turn"] if kind == "outcome" else data
+    place = f"{turn['turn_gen']}:{event['seq'] if event['seq'] is not None else '-'}"
+    shown = {name: value for name, value in turn.items() if name not in HEAD}
+    told = "  ".join(f"{name}={cell(value)}" for name, value in shown.items())
+    print(f"{place:>8}  {moment(event['ts'])}  {kind}  {told}".rstrip(), flush=True)
+
+
+HEAD = frozenset({"session_id", "turn_id", "inbox_id", "turn_gen", "seq"})
+"""What every event of a turn has, or its place shows."""
 
 
 def print_row(row: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from actors.messages.secret import Secret
 from actors.messages.store import FindPeerBySecret, PutDelivery
 from tests.fakes.backend_script import Hold, Role, Text
 from tests.harness import until
-from transports.terminal import actors, events, keys, peers, ps, relays, sessions, system
+from transports.terminal import actors, chat, events, keys, peers, ps, relays, sessions, system
 from transports.terminal.client import AdminClient
 from transports.terminal.exits import ConnectionLost, Exit, Failure
 from transports.terminal.place import Options
@@ -297,3 +297,51 @@ async def test_a_lost_connection_fails_what_waits_for_it(harness, desk):
 async def drain(client):
     while True:
         await client.event()
+
+
+async def test_sessions_watch_shows_each_event_with_its_place(desk, capsys):
+    opened = await desk.call("sessions.open", chat="main")
+    session_id = opened["session"]["session_id"]
+    watching = asyncio.ensure_future(sessions.watch(desk, session_id, turns=2))
+    for text in ("one", "two"):
+        await desk.call("sessions.send", chat="main", text=text)
+    async with asyncio.timeout(20):
+        await watching
+    lines = capsys.readouterr().out.splitlines()
+    places = [line.split()[0] for line in lines]
+    ends = [places.index(place) for place in places if place.endswith(":1")]
+    assert places[0] == "1:1" and ends == [0, places.index("2:1")]
+    assert places == [f"1:{n}" for n in range(1, ends[1] + 1)] + [
+        f"2:{n}" for n in range(1, len(places) - ends[1] + 1)
+    ]
+    assert any("content" in line and "text=reply to: one" in line for line in lines)
+
+
+async def test_sessions_watch_goes_on_after_a_named_event(desk, json_desk, capsys):
+    opened = await desk.call("sessions.open", chat="main")
+    session_id = opened["session"]["session_id"]
+    await converse(desk, "one")
+    await converse(desk, "two")
+    capsys.readouterr()
+    async with asyncio.timeout(20):
+        await sessions.watch(json_desk, session_id, after="1:3", turns=2)
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [event["event"] for event in shown] == ["turn.outcome"] * 2
+    assert [event["data"]["turn"]["turn_gen"] for event in shown] == [1, 2]
+
+
+async def converse(desk, text):
+    await chat.converse_once(desk, chat.Target(), text)
+
+
+@pytest.mark.parametrize("after", ["3", "3:", ":4", "a:b", "-1:2"])
+async def test_sessions_watch_says_how_an_event_is_named(desk, after):
+    with pytest.raises(Failure, match="3:17") as failed:
+        await sessions.watch(desk, "x", after=after)
+    assert failed.value.exit_code is Exit.USAGE
+
+
+async def test_sessions_watch_of_no_session_is_not_found(desk):
+    with pytest.raises(Failure) as failed:
+        await sessions.watch(desk, "nowhere")
+    assert failed.value.exit_code is Exit.NOT_FOUND
