@@ -200,6 +200,16 @@ async def test_images_and_files_reach_a_lane_that_takes_them_as_they_were_writte
     assert (await backend.request(1)).body["messages"][0] == look
 
 
+@pytest.mark.parametrize("text", ["", " look"])
+async def test_api_8_an_image_beside_new_begins_the_fresh_session(lane, backend, text):
+    api = await lane("images")
+    await api.say("hi", "c1")
+    message = {"role": "user", "content": [{"type": "text", "text": f"/new{text}"}, IMAGE]}
+    assert (await api.post({"messages": [message]}, X_Session_Id="c1"))[0] == 200
+    parts = [{"type": "text", "text": "look"}, IMAGE] if text else [IMAGE]
+    assert (await backend.request(1)).body["messages"] == [{"role": "user", "content": parts}]
+
+
 @pytest.mark.parametrize(
     ("body", "where", "what"),
     [

@@ -45,9 +45,18 @@ class CompletionRequest(msgspec.Struct, frozen=True, kw_only=True):
         """The user's last message; empty if there are tool results only."""
         return next((entry.content for entry in reversed(self.entries) if entry.role == "user"), "")
 
+    @property
+    def shown(self) -> tuple[dict[str, Any], ...]:
+        """What the user's last message shows beside its text."""
+        parts = next((entry.parts for entry in reversed(self.entries) if entry.role == "user"), ())
+        return tuple(part for part in parts if part["type"] != "text")
+
     def afresh(self, text: str) -> "CompletionRequest":
-        """Return the request of somebody who begins anew with ``text``."""
-        return msgspec.structs.replace(self, entries=(Entry(role="user", content=text),), seed=())
+        """Return the request of somebody who begins anew with ``text``, and what the last message shows."""
+        shown = self.shown
+        said = ({"type": "text", "text": text},) if text and shown else ()
+        entry = Entry(role="user", content=text, parts=(*said, *shown))
+        return msgspec.structs.replace(self, entries=(entry,), seed=())
 
 
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])

@@ -112,7 +112,7 @@ class Completions:
         afresh, text = session_header.read_command(request.said)
         left = await self._intake.bound_sessions(chat, budget) if afresh else ()
         watch: Watch | None = None
-        if afresh and not text:
+        if afresh and not text and not request.shown:
             await self._intake.rotate(chat, budget)
         else:
             kept = request.afresh(text) if afresh else request

@@ -48,6 +48,13 @@ def test_beginning_afresh_leaves_the_rest_of_the_conversation_behind() -> None:
     assert afresh.params == {"system": "s"}
 
 
+def test_beginning_afresh_takes_along_what_the_message_shows() -> None:
+    image = {"type": "image_url", "image_url": {"url": "http://h/i.png"}}
+    parts = [image, {"type": "text", "text": "/new look"}]
+    (entry,) = parse(body(HI, {"role": "user", "content": parts})).afresh("look").entries
+    assert (entry.content, entry.parts) == ("look", ({"type": "text", "text": "look"}, image))
+
+
 @pytest.mark.parametrize(
     ("members", "param"),
     [
