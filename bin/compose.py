@@ -97,6 +97,7 @@ class Composition:
             session=session,
             store=self._at("/store"),
             lanes={lane.name: lane.ref for lane in self._lane_refs() if lane.ref is not None and lane.live},
+            metrics=self._at("/metrics"),
             watchers=watchers,
             settings=self._config.turn,
         )

@@ -17,6 +17,7 @@ from actors.messages.lane import (
     StreamFinished,
     StreamMessage,
 )
+from actors.messages.metrics import Outcome
 from actors.messages.rows import NewDelivery, Origin, TakenTurn, TurnRow, TurnState
 from actors.messages.session import TurnEnded
 from actors.messages.store import EndTurn, FlushPartial
@@ -30,6 +31,7 @@ from actors.messages.turn import (
 )
 from actors.runtime import Actor, Address, Budget, Ref
 from actors.turn import machine
+from actors.turn.meter import Meter
 from actors.turn.recent import Recent
 from actors.turn.settings import TurnSettings
 
@@ -74,18 +76,22 @@ class Turn(Actor):
         session: Ref,
         store: Ref,
         lanes: dict[str, Ref],
+        metrics: Ref,
         watchers: tuple[Address, ...],
         settings: TurnSettings,
     ) -> None:
         self._taken = taken
         self._session = session
         self._store = store
+        self._metrics = metrics
         self._watchers = list(watchers)
         self._settings = settings
         # A chat has nobody who runs tools.
         self._state = machine.State(runs_tools=taken.origin is Origin.API)
         self._seq = 0
         self._recent = Recent()
+        # Measures the attempt under way, or the last one.
+        self._meter: Meter | None = None
         self._lane_name = str(taken.params.get("model") or next(iter(lanes), ""))
         self._lane = lanes.get(self._lane_name)
         self._store_backoff = Backoff(settings.store_retry_base_s, settings.store_retry_cap_s)
@@ -125,12 +131,16 @@ class Turn(Actor):
         self.ctx.system.failpoints.hit("turn.stream")
         match message:
             case StreamDelta(text=text, reasoning=reasoning, tool_calls=calls):
+                if self._meter is not None:
+                    self._meter.heard(self.ctx.system.clock.monotonic())
                 self._decide(machine.Delta(text, reasoning, calls))
             case StreamArmed():
                 self._decide(machine.Armed())
             case StreamFinished(finish_reason=finish_reason, usage=usage):
+                self._measure(Outcome.COMPLETED, usage)
                 self._decide(machine.Finished(finish_reason, usage))
             case StreamFailed():
+                self._measure(message.failure)
                 fraction = self.ctx.system.random.random()
                 self._decide(
                     machine.Failed(message.failure, message.error_class, message.retry_after, fraction)
@@ -148,6 +158,7 @@ class Turn(Actor):
             case machine.OpenAttempt(attempt=attempt):
                 self._open(attempt)
             case machine.CancelAttempt(attempt=attempt):
+                self._measure(Outcome.STOPPED)
                 if self._lane is not None:
                     self._tell(self._lane, CancelStream(stream_id=self._stream_id(attempt)))
             case machine.ArmRetry(delay=delay):
@@ -180,6 +191,7 @@ class Turn(Actor):
     def _open(self, attempt: int) -> None:
         self.ctx.system.failpoints.hit("turn.open")
         assert self._lane is not None
+        self._meter = Meter(self._lane_name, self.ctx.system.clock.monotonic())
         request = OpenStream(
             stream_id=self._stream_id(attempt),
             entries=self._taken.history,
@@ -195,6 +207,11 @@ class Turn(Actor):
             self.ctx.ref.tell(
                 StreamFailed(stream_id=request.stream_id, failure=failure, error_class=type(fault).__name__)
             )
+
+    def _measure(self, outcome: Outcome | FailureClass, usage: dict[str, int] | None = None) -> None:
+        measured = self._meter.end(outcome, usage=usage) if self._meter is not None else None
+        if measured is not None:
+            self._tell(self._metrics, measured)
 
     # Watchers
 
