@@ -8,6 +8,7 @@ from actors.messages.session import AttachWatcher, StopTurn
 from actors.messages.store import ListSessions, ListTurns, ReadHistory
 from actors.messages.turn import Snapshot
 from tests.acceptance.conftest import Api
+from tests.daemon import Daemon
 from tests.fakes.backend_script import Done, Event, Finish, Hold, Role, Silence, Text, Usage, answer
 from tests.fakes.chunks import chunk
 
@@ -137,6 +138,28 @@ async def test_a_late_watcher_is_shown_the_calls_so_far(api, backend):
     assert [(call.call_id, call.name) for call in snapshot.tool_calls] == [("a", "f")]
     backend.release("go")
     await stream.rest()
+
+
+async def test_api_19_results_continue_the_session_of_a_daemon_that_was_killed_in_between(
+    tmp_path, client, backend
+):
+    backend.script(*ASKED, when="hi")
+    config = f'[[lane]]\nname = "fake"\nbase_url = "{backend.url}"\nmodel = "fake-1"\n'
+    async with Daemon(tmp_path / "data", config=config) as daemon:
+        headers = {"Authorization": f"Bearer {daemon.api_key}", "X-Session-Id": "c1"}
+
+        async def post(*messages):
+            path = f"{daemon.url}/v1/chat/completions"
+            async with client.post(
+                path, json={"messages": messages, "tools": TOOLS}, headers=headers
+            ) as response:
+                return (await response.json())["choices"][0]
+
+        assert (await post(HI))["message"] == ASKS
+        await daemon.kill()
+        await daemon.start()
+        assert (await post(TOLD))["finish_reason"] == "stop"
+    assert (await backend.request(1)).body["messages"] == [HI, ASKS, TOLD]
 
 
 async def test_trn_55_a_length_finish_drops_tool_calls_and_says_so(api, backend):
