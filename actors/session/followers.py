@@ -1,5 +1,7 @@
 """Who follows the turns of a session, and what of the past one of them is told. Pure."""
 
+import msgspec
+
 from actors.messages.rows import TurnRow
 from actors.messages.session import FOLLOWED_S, FollowTurns, TurnGap, TurnOutcome
 from actors.runtime import Address
@@ -10,60 +12,63 @@ LOOKED_AT = 100
 """Turns that are looked at for that; messages that were cancelled before their turn are among them."""
 
 
-class Followers:
-    """
-    Each is in one of two states: it waits for what it has missed, or it hears what happens.
+class Follower(msgspec.Struct):
+    """What is known of one."""
 
-    Times are monotonic seconds.
-    """
+    seen: float
+    """When it said last that it is there, in monotonic seconds."""
+    catching_up: bool = True
+    """It waits for what it has missed; nothing else may be told to it before that."""
+    late: bool = False
+    """It came while the running turn's end may have been on its way already."""
+
+
+class Followers:
+    """The followers of one session, in the order in which they came."""
 
     def __init__(self) -> None:
-        # When each said last that it is there.
-        self._seen: dict[Address, float] = {}
-        # Those that wait for the past: nothing else may be told to them before it.
-        self._catching_up: set[Address] = set()
-        # Those that came while the running turn's end may have been on its way already.
-        self._late: set[Address] = set()
+        self._known: dict[Address, Follower] = {}
 
-    def arrive(self, follower: Address, now: float) -> bool:
+    def arrive(self, address: Address, now: float) -> bool:
         """Note that it is there; say whether it is new."""
-        new = follower not in self._seen
-        self._seen[follower] = now
-        if new:
-            self._catching_up.add(follower)
-        return new
+        known = self._known.get(address)
+        if known is None:
+            self._known[address] = Follower(now)
+            return True
+        known.seen = now
+        return False
 
-    def caught_up(self, follower: Address, *, late: bool) -> bool:
-        """Note that it is told what it has missed; ``late``: of the running turn, too. Say whether it still follows."""
-        if follower not in self._catching_up:
+    def caught_up(self, address: Address, *, late: bool) -> bool:
+        """Note that it is told what it has missed; ``late``: of the running turn, too. Say whether it waited for that."""
+        known = self._known.get(address)
+        if known is None or not known.catching_up:
             return False
-        self._catching_up.discard(follower)
-        if late:
-            self._late.add(follower)
+        known.catching_up, known.late = False, late
         return True
 
-    def leave(self, follower: Address) -> None:
+    def leave(self, address: Address) -> None:
         """Forget it."""
-        self._seen.pop(follower, None)
-        self._catching_up.discard(follower)
-        self._late.discard(follower)
+        self._known.pop(address, None)
 
     def expire(self, now: float) -> None:
         """Forget those that have not said for too long that they are there."""
-        for follower in [one for one, seen in self._seen.items() if now - seen > FOLLOWED_S]:
-            self.leave(follower)
+        self._known = {
+            address: known for address, known in self._known.items() if now - known.seen <= FOLLOWED_S
+        }
 
     def listening(self) -> tuple[Address, ...]:
-        """Return those that hear what happens, in the order in which they came."""
-        return tuple(one for one in self._seen if one not in self._catching_up)
+        """Return those that hear what happens."""
+        return tuple(address for address, known in self._known.items() if not known.catching_up)
 
     def take_late(self) -> tuple[Address, ...]:
         """Return those that came late to a turn that has ended now, once."""
-        late, self._late = self._late, set()
-        return tuple(one for one in self._seen if one in late)
+        late = tuple(address for address, known in self._known.items() if known.late)
+        for address in late:
+            self._known[address].late = False
+        return late
 
     def __bool__(self) -> bool:
-        return bool(self._seen)
+        return bool(self._known)
 
 
 def missed(follow: FollowTurns, turns: tuple[TurnRow, ...]) -> tuple[TurnOutcome | TurnGap, ...]:

@@ -11,7 +11,7 @@ from actors.keep import keep
 from actors.messages.lifecycle import Down, DownReason
 from actors.messages.quarantine import PlaceFree
 from actors.messages.relay import DeliveryReady
-from actors.messages.rows import ENDED_TURNS, Origin, TakenTurn, TurnRow, TurnState
+from actors.messages.rows import Origin, TakenTurn, TurnRow, TurnState
 from actors.messages.session import (
     AttachWatcher,
     DetachWatcher,
@@ -42,7 +42,7 @@ from actors.messages.turn import AttachTurnWatcher, DetachTurnWatcher, StopGener
 from actors.notifier.notice import Cause
 from actors.runtime import DEFERRED, Actor, Address, Ref, Reply
 from actors.session import machine
-from actors.session.followers import LOOKED_AT, Followers, missed
+from actors.session.following import Following
 from actors.session.recovery import CutTurn, interruption, reclaim
 from actors.session.settings import SessionSettings
 
@@ -85,8 +85,8 @@ class Session(Actor):
         self._waiting: dict[str, list[Address]] = {}
         # Who watches the running turn: told its outcome if the turn's actor crashes.
         self._watching: list[Address] = []
-        # Who follows every turn.
-        self._followers = Followers()
+        # Serves who follows every turn, once there has been somebody.
+        self._following: Following | None = None
         # Stops of messages that still wait, by inbox row.
         self._stops: dict[str, list[Reply[bool]]] = {}
         # Messages of the router handled by this incarnation: proves to it that nothing is on its way.
@@ -110,16 +110,11 @@ class Session(Actor):
             case DetachWatcher():
                 self._seen += 1
                 self._detach(message)
-            case FollowTurns():
+            case FollowTurns() | UnfollowTurns():
                 self._seen += 1
                 self._follow(message)
-            case UnfollowTurns(watcher=watcher):
-                self._seen += 1
-                self._unfollow(watcher)
-            case PastRead():
-                self._past_read(message)
-            case EndRead():
-                self._end_read(message)
+            case PastRead() | EndRead():
+                self._follow(message)
             case StopTurn():
                 self._seen += 1
                 return self._stop(message)
@@ -134,7 +129,8 @@ class Session(Actor):
             case TurnEnded():
                 self.ctx.system.failpoints.hit("session.ended")
                 self._decide(machine.EndStored(message.turn_gen, message.state, message.peer_to_deliver))
-                self._close_for_late(message.turn_id)
+                if self._following is not None:
+                    self._following.turn_ended(message.turn_id)
             case LostTurnEnded():
                 self._lost_turn_ended(message)
             case MessageBuried():
@@ -226,9 +222,8 @@ class Session(Actor):
 
     def _start_turn(self, turn: TakenTurn) -> None:
         self.ctx.system.failpoints.hit("session.taken")
-        self._watching = list(
-            dict.fromkeys((*self._waiting.pop(turn.inbox_id, []), *self._followers.listening()))
-        )
+        followers = self._following.listening() if self._following is not None else ()
+        self._watching = list(dict.fromkeys((*self._waiting.pop(turn.inbox_id, []), *followers)))
         watchers = tuple(self._watching)
         me = self.ctx.ref
         self.ctx.spawn(TURN, lambda: self._make_turn(turn, me, watchers))
@@ -315,60 +310,30 @@ class Session(Actor):
 
     # Followers
 
-    def _follow(self, message: FollowTurns) -> None:
-        if not self._followers.arrive(message.watcher, self.ctx.system.clock.monotonic()):
-            return
-        ended = ListTurns(session_id=self._session_id, states=tuple(sorted(ENDED_TURNS)), limit=LOOKED_AT)
-        self.ctx.pipe(
-            self._store.ask(ended, self.ctx.within(self._settings.store_s)),
-            lambda turns: PastRead(follow=message, turns=turns),
-            lambda error: PastRead(follow=message, turns=None),
-        )
+    def _follow(self, message: Any) -> None:
+        if self._following is None:
+            self._following = Following(
+                self.ctx,
+                self._session_id,
+                store=self._store,
+                store_s=self._settings.store_s,
+                running=lambda: self._state.turn if self._state.ended is None else None,
+                watch=self._watch_from,
+                unwatch=self._unwatch,
+            )
+        self._following.hear(message)
 
-    def _past_read(self, message: PastRead) -> None:
-        follow = message.follow
-        if message.turns is None:
-            # It says again that it is there, and is new then.
-            self._unfollow(follow.watcher)
-            return
-        turn = self._state.turn if self._state.ended is None else None
-        if not self._followers.caught_up(follow.watcher, late=turn is not None):
-            return
-        for told in missed(follow, message.turns):
-            self._tell(follow.watcher, told)
-        if turn is None or follow.watcher in self._watching:
-            return
-        after_seq = follow.after_seq if follow.after_gen == turn.turn_gen else 0
-        self._watching.append(follow.watcher)
-        self._tell_turn(AttachTurnWatcher(watcher=follow.watcher, after_seq=after_seq))
+    def _watch_from(self, watcher: Address, after_seq: int) -> None:
+        self._watching.append(watcher)
+        self._tell_turn(AttachTurnWatcher(watcher=watcher, after_seq=after_seq))
 
-    def _unfollow(self, follower: Address) -> None:
-        self._followers.leave(follower)
-        if follower in self._watching:
-            self._watching.remove(follower)
-            self._tell_turn(DetachTurnWatcher(watcher=follower))
+    def _unwatch(self, watcher: Address) -> None:
+        if watcher in self._watching:
+            self._watching.remove(watcher)
+            self._tell_turn(DetachTurnWatcher(watcher=watcher))
 
     def _followed(self) -> bool:
-        self._followers.expire(self.ctx.system.clock.monotonic())
-        return bool(self._followers)
-
-    def _close_for_late(self, turn_id: str) -> None:
-        """Tell those how it ended that may have come when its last event was out already."""
-        late = self._followers.take_late()
-        if late:
-            self.ctx.pipe(
-                self._store.ask(GetTurn(turn_id=turn_id), self.ctx.within(self._settings.store_s)),
-                lambda turn: EndRead(followers=late, turn=turn),
-                lambda error: EndRead(followers=late, turn=None),
-            )
-
-    def _end_read(self, message: EndRead) -> None:
-        for follower in message.followers:
-            if message.turn is None:
-                # It comes back, and hears then what it has missed.
-                self._unfollow(follower)
-            else:
-                self._tell(follower, TurnOutcome(inbox_id=message.turn.inbox_id, turn=message.turn))
+        return self._following is not None and self._following.anybody()
 
     def _tell(self, address: Address, message: Any) -> None:
         """Tell a watcher, who may be gone, or the relays, which find a stored delivery by themselves if they are away."""

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from actors.exceptions import DeadlineExceeded
 from actors.messages.admin import AddKey, Perform
+from actors.messages.lifecycle import Resume, Suspend
 from actors.messages.rows import KeyRow, KeyScope, TurnState
 from actors.messages.session import FollowTurns, TurnOutcome, UnfollowTurns
 from actors.messages.store import GetTurn
@@ -346,6 +348,43 @@ async def test_one_follower_that_came_while_the_end_was_on_its_way_hears_of_it_a
     while not isinstance(message, TurnOutcome):
         message = await port.receive(harness.within())
     assert message.turn is not None and message.turn.text == "Hello"
+
+
+async def test_while_the_store_does_not_answer_a_follower_is_none_and_comes_back(boot: Boot) -> None:
+    harness = await boot(**{"session.store_s": 0.1, "session.retry_base_s": 0.01})
+    session_id = await session(harness)
+    port = harness.system.port("/test")
+    following = FollowTurns(session_id=session_id, watcher=port, after_gen=0, after_seq=0)
+    await harness.ask("/store", Suspend())
+    harness.sessions.tell(following)
+    await until(lambda: harness.system.find(f"/sessions/{session_id}") is not None)
+    # It has heard of the follower, and that neither its inbox nor its past could be read.
+    await until(lambda: handled(harness, session_id) >= 3)
+    await harness.ask("/store", Resume())
+    harness.sessions.tell(following)
+    await say(harness, "hi")
+    message: Any = await port.receive(harness.within())
+    assert isinstance(message, TurnEvent)
+    assert (message.turn_gen, message.seq) == (1, 1)
+
+
+async def test_who_follows_no_more_hears_nothing_more_of_the_running_turn(
+    harness: Harness, backend: FakeBackend
+) -> None:
+    session_id = await session(harness)
+    backend.script(Role(), Text("Hel"), Hold("on"), Text("lo"), Finish(), Done())
+    inbox_id = await say(harness, "hi")
+    await backend.gate("on").reached.wait()
+    port = harness.system.port("/test")
+    harness.sessions.tell(FollowTurns(session_id=session_id, watcher=port, after_gen=0, after_seq=0))
+    while not isinstance(await port.receive(harness.within()), Content):
+        pass
+    harness.sessions.tell(UnfollowTurns(session_id=session_id, watcher=port))
+    await harness.system.idle()
+    backend.release("on")
+    await ended(harness, inbox_id)
+    with pytest.raises(DeadlineExceeded):
+        await port.receive(harness.within(0.0))
 
 
 async def test_nothing_is_written_twice_whatever_is_told_twice(system: System) -> None:
