@@ -12,6 +12,8 @@ from actors.messages.lifecycle import DeadLetterReason, Suspend
 from actors.messages.metrics import AttemptMeasured, Outcome
 from actors.messages.rows import KeyScope
 from actors.messages.store import PutKey, RevokeKey
+from actors.metrics.tally import MAX_LANES
+from tests.callbacks import metered
 from tests.transports.front.box import HEADERS, FrontBox
 
 # The one library that only a scrape loads.
@@ -131,6 +133,17 @@ async def test_a_scraper_gets_the_format_that_it_prefers(scraper: Scraper) -> No
     assert status == 200 and kind.startswith("application/openmetrics-text") and text.endswith("# EOF\n")
     assert len(list(openmetrics.text_string_to_metric_families(text))) >= 12
     assert (await scraper.get())[1].startswith("text/plain")
+
+
+async def test_rel_5_a_scrape_of_many_lanes_does_not_hold_the_loop(scraper: Scraper) -> None:
+    for lane in range(MAX_LANES):
+        for outcome in (*Outcome, *FailureClass):
+            tell(scraper.box, f"lane-{lane}", outcome, first_token_s=0.3, usage={"prompt_tokens": 1})
+        await scraper.box.system.idle()
+    with metered() as meter:
+        status, _, text = await scraper.get()
+    assert status == 200 and len(text) > 200_000
+    assert meter.over(0.05) == []
 
 
 @pytest.mark.parametrize("token", [None, "tk_nobody", HEADERS["Authorization"].removeprefix("Bearer ")])

@@ -299,10 +299,12 @@ async def drain(client):
         await client.event()
 
 
-async def test_sessions_watch_shows_each_event_with_its_place(desk, capsys):
+async def test_sessions_watch_shows_each_event_with_its_place(harness, desk, capsys):
     opened = await desk.call("sessions.open", chat="main")
     session_id = opened["session"]["session_id"]
     watching = asyncio.ensure_future(sessions.watch(desk, session_id, turns=2))
+    # The one that follows wakes it.
+    await until(lambda: harness.system.find(f"/sessions/{session_id}"))
     for text in ("one", "two"):
         await desk.call("sessions.send", chat="main", text=text)
     async with asyncio.timeout(20):
@@ -345,3 +347,16 @@ async def test_sessions_watch_of_no_session_is_not_found(desk):
     with pytest.raises(Failure) as failed:
         await sessions.watch(desk, "nowhere")
     assert failed.value.exit_code is Exit.NOT_FOUND
+
+
+async def test_sessions_watch_says_where_turns_are_left_out(desk, capsys, monkeypatch):
+    monkeypatch.setattr("actors.session.followers.MAX_MISSED", 1)
+    opened = await desk.call("sessions.open", chat="main")
+    for text in ("one", "two", "three"):
+        await converse(desk, text)
+    capsys.readouterr()
+    async with asyncio.timeout(20):
+        await sessions.watch(desk, opened["session"]["session_id"], after="1:9", turns=1)
+    gap, outcome = capsys.readouterr().out.splitlines()
+    assert gap == "-- a gap: what ended after turn 1 and before 3 --"
+    assert outcome.split()[0] == "3:-" and "reply to: three" in outcome
