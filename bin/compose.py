@@ -6,6 +6,7 @@ from actors.admin.admin import Admin
 from actors.admin.edges import Edges as AdminEdges
 from actors.admin.edges import Facts
 from actors.events.bus import EventBus
+from actors.lane.lanes import Lanes
 from actors.messages.rows import TakenTurn
 from actors.metrics.metrics import Metrics
 from actors.relay.relays import Relays
@@ -17,7 +18,7 @@ from actors.supervision.sweeper import Sweeper
 from actors.turn.turn import Turn
 from bin.config import Config
 from storage import Database, Store
-from transports.backends import ECHO, lane
+from transports.backends import ECHO, spec
 from transports.front.admin import AdminSocket
 from transports.front.edges import Admission, Edges, LaneRef
 from transports.front.front import Front
@@ -75,7 +76,7 @@ class Composition:
 
     def lanes(self) -> Actor:
         """The model lanes, each restarted on its own."""
-        return Supervisor(tuple(ChildSpec(name=entry.name, factory=lane(entry)) for entry in self._lanes))
+        return Lanes(tuple(spec(entry) for entry in self._lanes))
 
     def relays(self) -> Actor:
         """The relay peers and the console."""
@@ -91,12 +92,12 @@ class Composition:
         return Sessions(store=store, relays=relays, make_turn=self.turn, settings=self._config.session)
 
     def turn(self, taken: TakenTurn, session: Ref, watchers: tuple[Address, ...]) -> Actor:
-        """One turn on one of the lanes."""
+        """One turn on the lanes."""
         return Turn(
             taken,
             session=session,
             store=self._at("/store"),
-            lanes={lane.name: lane.ref for lane in self._lane_refs() if lane.ref is not None and lane.live},
+            lanes=self._at("/lanes"),
             metrics=self._at("/metrics"),
             watchers=watchers,
             settings=self._config.turn,

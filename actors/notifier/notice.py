@@ -18,6 +18,7 @@ class Cause(enum.StrEnum):
     AUTH_REFUSED = "auth_refused"
     BAD_REQUEST = "bad_request"
     OVERFLOW = "overflow"
+    PREPARATION = "preparation"
     STREAM_DIED = "stream_died"
     EMPTY = "empty"
     CALLS_CUT_OFF = "calls_cut_off"
@@ -35,6 +36,7 @@ _SENTENCES = {
     Cause.AUTH_REFUSED: "The model's server refused our credentials; whoever runs Turnkeep has to check them.",
     Cause.BAD_REQUEST: "The model's server did not accept the request.",
     Cause.OVERFLOW: "The conversation no longer fits into the model's context window; start a new one.",
+    Cause.PREPARATION: "The conversation as it is stored could not be sent to the model; /compact or /new may help.",
     Cause.STREAM_DIED: "The model's answer broke off before its end.",
     Cause.EMPTY: "The model gave an empty answer.",
     Cause.CALLS_CUT_OFF: "The model's answer ended before its tool calls were whole; they were dropped.",

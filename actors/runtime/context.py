@@ -47,6 +47,11 @@ class Context:
         return self._cell.ref
 
     @property
+    def parent(self) -> Ref | None:
+        """Its parent's ref; None for the root."""
+        return self._cell.parent.ref if self._cell.parent is not None else None
+
+    @property
     def incarnation(self) -> int:
         """How often it was started again, from 0."""
         return self._cell.incarnation

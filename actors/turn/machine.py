@@ -3,244 +3,87 @@ One turn as a pure machine: (state, event) → (state, effects).
 
 | phase | holds | leaves by |
 |---|---|---|
-| opening | a request is out, not yet accepted | armed or a delta → streaming; failure → backoff or ending |
-| backoff | waiting before the next request | due → opening; stop → ending |
-| streaming | the backend answers | finish, failure, stop → ending |
+| compacting | older turns are being summarised | done, or not → resolving |
+| resolving | the lanes have been asked for | lanes → opening; none → ending |
+| opening | a request is out, not yet accepted | armed or a delta → streaming; failure → backoff, resolving, compacting or ending |
+| streaming | the backend answers | finish → ending; death → backoff, compacting or ending |
+| backoff | waiting before the next request | over → resolving |
 | ending | the end is being stored | stored → ended; not stored → tried again |
 | ended | – | – |
 
-A request that was not accepted is sent again, up to the ladder's tries. A stream that died after that is not: its text
-has been shown. A stop is asked for before anything is classified, and after it no request goes out.
+Every phase before the end is left by a stop, and by the turn's budget, to ending; every phase by a supersession, which is
+silent. Both are looked at before anything else, so no request goes out after them. What a loss leads to is the ladder's.
 """
 
-import enum
-from typing import Any
+from collections.abc import Callable, Iterable
 
 import msgspec
 
-from actors.backoff import Backoff
 from actors.messages import turn as events
-from actors.messages.lane import RETRYABLE, TOOL_CALLS, FailureClass, ToolCallDelta
-from actors.messages.rows import ToolCall, TurnState
-from actors.messages.turn import RunPhase, TurnEvent
-from actors.notifier.notice import Cause, notice
+from actors.messages.lane import FailureClass, LaneBinding
+from actors.messages.rows import TurnState
+from actors.messages.turn import RunPhase
+from actors.notifier.notice import Cause
+from actors.turn import ends, ladder
 from actors.turn.calls import Calls
+from actors.turn.effects import (
+    ArmBackoff,
+    ArmFlush,
+    CancelAttempt,
+    CancelCompaction,
+    Compact,
+    DisarmBackoff,
+    Effect,
+    Emit,
+    Flush,
+    Leave,
+    OpenAttempt,
+    Resolve,
+    Store,
+    StoreAgain,
+    Vanish,
+    Warn,
+)
+from actors.turn.happenings import (
+    Armed,
+    BackoffOver,
+    Begun,
+    BudgetOver,
+    Compacted,
+    Delta,
+    Event,
+    Failed,
+    Finished,
+    FlushDue,
+    Flushed,
+    NotCompacted,
+    Resolved,
+    StopAsked,
+    Stored,
+    StoreFailed,
+    Superseded,
+    Unresolved,
+)
 from actors.turn.settings import TurnSettings
+from actors.turn.state import Aim, End, Lost, Phase, State
+from actors.turn.text import Shown, Text
 
-CANCELLED_MARK = "[generation cancelled before completion]"
-SHUTDOWN_MARK = "[interrupted by shutdown]"
 FLUSH_SHARE = 8
 """A long text is flushed again when an eighth of it is new, so that all its flushes cost a few times its length."""
 
-BROKEN_OFF_MARK = "[the answer broke off here]"
-
-
-class Phase(enum.IntEnum):
-    """What the turn is at, in order; only a retry goes back, from backoff to opening."""
-
-    OPENING = 0
-    BACKOFF = 1
-    STREAMING = 2
-    ENDING = 3
-    ENDED = 4
-
-
-class End(msgspec.Struct, frozen=True):
-    """How the turn ends: what is stored in one transaction."""
-
-    state: TurnState
-    reason: str | None = None
-    text: str | None = None
-    tool_calls: tuple[ToolCall, ...] = ()
-    interrupted_text: str | None = None
-    notice: str | None = None
-    usage: dict[str, int] | None = None
-
-
-class State(msgspec.Struct, frozen=True):
-    """All that decides."""
-
-    phase: Phase = Phase.OPENING
-    attempt: int = 1
-    text: str = ""
-    calls: Calls = Calls()
-    """The answer's tool calls so far."""
-    runs_tools: bool = True
-    """Whether there is a client that can run them; else they are no part of the answer."""
-    flushed: int = 0
-    """How many characters of the text were given to the store."""
-    flushing: bool = False
-    """The store has not answered that yet. Each flush holds the whole text: one at a time is enough."""
-    thinking: bool = True
-    """No delta of this attempt was seen yet."""
-    end: End | None = None
-    store_failures: int = 0
-
-
-# Events
-
-
-class Event(msgspec.Struct, frozen=True):
-    """Something that happened to the turn."""
-
-
-class Begun(Event, frozen=True):
-    """The turn's actor runs; ``lane`` is the one that serves it, None if there is none of that name."""
-
-    lane: str | None
-
-
-class Armed(Event, frozen=True):
-    """The backend accepted the request."""
-
-
-class Delta(Event, frozen=True):
-    """A piece of the answer, or of the reasoning."""
-
-    text: str
-    reasoning: str
-    calls: tuple[ToolCallDelta, ...] = ()
-
-
-class Finished(Event, frozen=True):
-    """The stream came to its end."""
-
-    finish_reason: str | None
-    usage: dict[str, int] | None
-
-
-class Failed(Event, frozen=True):
-    """The request or the stream failed; ``fraction`` (0 … 1) is the jitter of a wait that may follow."""
-
-    failure: FailureClass
-    error_class: str
-    retry_after: float | None
-    fraction: float
-
-
-class RetryDue(Event, frozen=True):
-    """The backoff is over."""
-
-
-class FlushDue(Event, frozen=True):
-    """The flush interval is over."""
-
-
-class Flushed(Event, frozen=True):
-    """The store has taken the text so far, or has not: the end will hold all of it."""
-
-
-class StopAsked(Event, frozen=True):
-    """Somebody stops the turn."""
-
-    by: str
-
-
-class BudgetOver(Event, frozen=True):
-    """The whole turn has used up its time."""
-
-
-class Stored(Event, frozen=True):
-    """The end is durable."""
-
-
-class StoreFailed(Event, frozen=True):
-    """The end is not durable, or nobody knows."""
-
-
-class Superseded(Event, frozen=True):
-    """The store says that this turn is not the running one any more."""
-
-
-# Effects
-
-
-class Effect(msgspec.Struct, frozen=True):
-    """Something for the actor to do."""
-
-
-class OpenAttempt(Effect, frozen=True):
-    """Send the request to the lane."""
-
-    attempt: int
-
-
-class CancelAttempt(Effect, frozen=True):
-    """Close the attempt's stream."""
-
-    attempt: int
-
-
-class Emit(Effect, frozen=True):
-    """Publish an event: its class, and its fields beside the turn's own."""
-
-    kind: type[TurnEvent]
-    fields: dict[str, Any] = {}
-
-
-class ArmRetry(Effect, frozen=True):
-    """Wait before the next request."""
-
-    delay: float
-
-
-class DisarmRetry(Effect, frozen=True):
-    """Wait no longer."""
-
-
-class ArmFlush(Effect, frozen=True):
-    """Start the flush interval."""
-
-
-class Flush(Effect, frozen=True):
-    """Give the text so far to the store, without waiting."""
-
-    text: str
-
-
-class Store(Effect, frozen=True):
-    """Make the end durable."""
-
-    end: End
-
-
-class StoreAgain(Effect, frozen=True):
-    """Try again after the n-th failure in a row."""
-
-    failures: int
-
-
-class Leave(Effect, frozen=True):
-    """Tell the session how it ended, and end."""
-
-    end: End
-
-
-class Vanish(Effect, frozen=True):
-    """End without a word: another turn has taken over."""
-
-
 Step = tuple[State, tuple[Effect, ...]]
-
-_CAUSES = {
-    FailureClass.CONNECT: Cause.CONNECT,
-    FailureClass.TIMEOUT: Cause.TIMEOUT,
-    FailureClass.STALLED: Cause.TIMEOUT,
-    FailureClass.INCOMPLETE: Cause.STREAM_DIED,
-    FailureClass.RATE_LIMITED: Cause.RATE_LIMITED,
-    FailureClass.SERVER_ERROR: Cause.SERVER_ERROR,
-    FailureClass.AUTH_REFUSED: Cause.AUTH_REFUSED,
-    FailureClass.BAD_REQUEST: Cause.BAD_REQUEST,
-    FailureClass.OVERFLOW: Cause.OVERFLOW,
-    FailureClass.PROTOCOL: Cause.SERVER_ERROR,
-    FailureClass.PREPARATION: Cause.BAD_REQUEST,
-}
 
 
 def step(state: State, event: Event, settings: TurnSettings) -> Step:
     """Return what becomes of the turn, and what is to be done, in order."""
+    return _numbered(state, *_step(state, event, settings))
+
+
+def _step(state: State, event: Event, settings: TurnSettings) -> Step:
     if state.phase is Phase.ENDED:
         return state, ()
+    if isinstance(event, Superseded):
+        return _replace(state, phase=Phase.ENDED), (*_cancel(state), Vanish())
     if state.phase is Phase.ENDING:
         return _ending(state, event)
     match event:
@@ -248,185 +91,334 @@ def step(state: State, event: Event, settings: TurnSettings) -> Step:
             return _stop(state, by)
         case BudgetOver():
             return _over(state)
-        case Begun(lane=lane):
-            return _begin(state, lane)
-        case Armed() if state.phase is Phase.OPENING:
-            return msgspec.structs.replace(state, phase=Phase.STREAMING), ()
         case Delta() if state.phase in (Phase.OPENING, Phase.STREAMING):
             return _delta(state, event, settings)
+        case Armed() if state.phase is Phase.OPENING:
+            return _replace(state, phase=Phase.STREAMING, armed=True), ()
         case Finished() if state.phase in (Phase.OPENING, Phase.STREAMING):
             return _finish(state, event)
         case Failed() if state.phase in (Phase.OPENING, Phase.STREAMING):
-            return _fail(state, event, settings)
-        case RetryDue() if state.phase is Phase.BACKOFF:
-            return _open(msgspec.structs.replace(state, attempt=state.attempt + 1))
+            return _lose(state, event, settings)
         case FlushDue():
             return _flush(state)
         case Flushed():
             return _flushed(state)
+        case Begun():
+            return _begin(state, event)
+        case Resolved(request=request) if state.phase is Phase.RESOLVING and request == state.request:
+            return _open(state, event.lanes)
+        case Unresolved(request=request) if state.phase is Phase.RESOLVING and request == state.request:
+            lost = Lost(FailureClass.CONNECT, event.error_class)
+            return _give_up(state, ladder.reported(state, lost), _warning(state, lost))
+        case BackoffOver() if state.phase is Phase.BACKOFF:
+            return _go_on(state)
+        case Compacted() if state.phase is Phase.COMPACTING:
+            return _follow(state, (Emit(events.Compacted),), _start)
+        case NotCompacted() if state.phase is Phase.COMPACTING:
+            return _not_compacted(state, event)
     return state, ()
 
 
-def _begin(state: State, lane: str | None) -> Step:
-    if lane is None:
-        failed = Failed(FailureClass.BAD_REQUEST, "NoLane", None, 0.0)
-        return _end_failed(state, failed, Cause.NO_LANE, (Emit(events.TurnStart),))
-    opened, effects = _open(state)
-    return opened, (Emit(events.TurnStart), *effects)
+# The beginning of an answer
 
 
-def _open(state: State) -> Step:
-    opened = msgspec.structs.replace(state, phase=Phase.OPENING, thinking=True)
+def _begin(state: State, event: Begun) -> Step:
+    begun = _replace(state, model=event.model, prompt_chars=event.prompt_chars, runs_tools=event.runs_tools)
+    if event.crowded:
+        return _replace(begun, phase=Phase.COMPACTING), (Emit(events.TurnStart), Compact())
+    return _follow(begun, (Emit(events.TurnStart),), _start)
+
+
+def _start(state: State) -> Step:
+    """Begin the answer, for the first time or again, from the primary lane."""
+    begun = _replace(
+        state, attempt=state.attempt + 1, aim=Aim.FIRST, given_up=(), failures=0, refused=None, thinking=True
+    )
     shown = (Emit(events.ThinkingStart), Emit(events.StateChange, {"state": RunPhase.THINKING}))
-    return opened, (*shown, OpenAttempt(opened.attempt))
+    return _follow(begun, shown, _resolve)
+
+
+def _resolve(state: State) -> Step:
+    request = state.request + 1
+    return _replace(state, phase=Phase.RESOLVING, request=request), (Resolve(request),)
+
+
+def _open(state: State, lanes: tuple[LaneBinding, ...]) -> Step:
+    left = [lane for lane in lanes if lane.traits.name not in state.given_up]
+    if not left:
+        lost = ladder.reported(state, Lost(FailureClass.BAD_REQUEST, "NoLane"))
+        no_lane = state.death is None and state.refused is None
+        return _give_up(state, lost, _warning(state, lost), Cause.NO_LANE if no_lane else None)
+    before = state.lane.traits.name if state.lane is not None else None
+    lane = left[0]
+    if state.aim is Aim.SAME:
+        # It may have been taken away meanwhile.
+        lane = next((lane for lane in left if lane.traits.name == before), lane)
+    name = lane.traits.name
+    primary = state.primary or state.model or name
+    shown: list[Effect] = []
+    if name not in (primary, before):
+        shown.append(Emit(events.LaneFallback, {"from_lane": before or primary, "to_lane": name}))
+        if lane.degraded:
+            shown.append(Emit(events.LaneDegraded, {"lane": name}))
+    opened = _replace(
+        state,
+        phase=Phase.OPENING,
+        lane=lane,
+        primary=primary,
+        others=len(left) > 1,
+        failures=state.failures if name == before and state.aim is Aim.SAME else 0,
+        text=Text(lane.traits.think_tags, lane.traits.hold_back),
+        calls=Calls(),
+        flushed=0,
+    )
+    return opened, (*shown, OpenAttempt(state.request, lane))
+
+
+def _go_on(state: State) -> Step:
+    """A wait is over: ask the lane again, or let the answer begin again."""
+    if state.aim is Aim.SAME:
+        return _resolve(state)
+    return _follow(_discarded(state), (Emit(events.StreamDiscarded),), _start)
+
+
+def _not_compacted(state: State, event: NotCompacted) -> Step:
+    told = Warn("turn.not_compacted", {"error": event.error_class})
+    if not state.compacted:
+        # Only a precaution.
+        return _follow(state, (told,), _start)
+    lost = Lost(FailureClass.OVERFLOW, event.error_class)
+    return _give_up(state, lost, (told,))
+
+
+# The answer
 
 
 def _delta(state: State, event: Delta, settings: TurnSettings) -> Step:
     effects: list[Effect] = []
     if state.thinking:
         effects += (Emit(events.ThinkingStop), Emit(events.StateChange, {"state": RunPhase.RUNNING}))
-    if event.reasoning:
-        effects.append(Emit(events.Reasoning, {"text": event.reasoning}))
-    text = state.text
-    flushed = state.flushed
-    if event.text:
-        text += event.text
-        effects.append(Emit(events.Content, {"text": event.text}))
-        if state.flushing:
-            pass
-        elif len(text) - flushed >= max(settings.flush_bytes, len(text) // FLUSH_SHARE):
-            effects.append(Flush(text))
-            flushed = len(text)
-        elif flushed == len(state.text):
-            effects.append(ArmFlush())
+    text, shown = state.text.feed(event.text) if event.text else (state.text, Shown())
+    reasoning = event.reasoning + shown.reasoning
+    if reasoning:
+        effects.append(Emit(events.Reasoning, {"text": reasoning}))
+    if shown.content:
+        effects.append(Emit(events.Content, {"text": shown.content}))
     calls = state.calls
     if event.calls and state.runs_tools:
         calls = calls.feed(event.calls)
-        effects.append(Emit(events.ToolCalls, {"calls": event.calls}))
-    new = msgspec.structs.replace(
-        state,
-        phase=Phase.STREAMING,
-        thinking=False,
-        text=text,
-        calls=calls,
-        flushed=flushed,
-        flushing=state.flushing or flushed != state.flushed,
+        if not text.hold_back:
+            effects.append(Emit(events.ToolCalls, {"calls": event.calls}))
+    new = _replace(
+        state, phase=Phase.STREAMING, armed=True, thinking=False, death=None, text=text, calls=calls
     )
-    return new, tuple(effects)
+    before = len(state.text.partial)
+    return _follow(new, effects, lambda now: _keep(now, before, settings))
+
+
+def _keep(state: State, before: int, settings: TurnSettings) -> Step:
+    """Flush the text so far if enough of it is new, or see to it that it will be; ``before`` is its former length."""
+    length = len(state.text.partial)
+    if state.flushing or length == before:
+        return state, ()
+    if length - state.flushed >= max(settings.flush_bytes, length // FLUSH_SHARE):
+        return _flush(state)
+    return state, (ArmFlush(),) if state.flushed == before else ()
 
 
 def _flush(state: State) -> Step:
-    if state.flushing or state.flushed == len(state.text):
+    partial = state.text.partial
+    if state.flushing or state.flushed == len(partial):
         return state, ()
-    return msgspec.structs.replace(state, flushed=len(state.text), flushing=True), (Flush(state.text),)
+    return _replace(state, flushed=len(partial), flushing=True), (Flush(partial),)
 
 
 def _flushed(state: State) -> Step:
-    more = (ArmFlush(),) if state.flushed < len(state.text) else ()
-    return msgspec.structs.replace(state, flushing=False), more
+    more = (ArmFlush(),) if state.flushed < len(state.text.partial) else ()
+    return _replace(state, flushing=False), more
 
 
 def _finish(state: State, event: Finished) -> Step:
-    usage = event.usage
-    end = End(TurnState.COMMITTED, reason=event.finish_reason, text=state.text, usage=usage)
-    if state.calls.calls and event.finish_reason == TOOL_CALLS:
-        end = msgspec.structs.replace(end, tool_calls=state.calls.calls)
-    elif state.calls.calls:
-        # Nobody knows what the last one would have been (TRN-55).
-        end = msgspec.structs.replace(end, notice=notice(Cause.CALLS_CUT_OFF))
-    elif not state.text:
-        end = msgspec.structs.replace(end, notice=notice(Cause.EMPTY))
-    shown = (
+    text, shown = state.text.finish()
+    whole = _replace(state, text=text)
+    effects: list[Effect] = []
+    if shown.reasoning:
+        effects.append(Emit(events.Reasoning, {"text": shown.reasoning}))
+    if shown.content:
+        effects.append(Emit(events.Content, {"text": shown.content}))
+    end = ends.committed(whole, event)
+    if end.tool_calls and text.hold_back:
+        effects.append(Emit(events.ToolCalls, {"calls": whole.calls.beyond(Calls())}))
+    effects += (
         Emit(events.StreamEnd),
-        Emit(events.StatusUpdate, {"usage": usage, "estimated": False}),
+        Emit(events.StatusUpdate, {"usage": end.usage, "estimated": end.estimated}),
         Emit(events.TurnCommitted, {"finish_reason": event.finish_reason}),
     )
-    return _end(state, end, shown)
+    return _end(whole, end, effects)
 
 
-def _fail(state: State, event: Failed, settings: TurnSettings) -> Step:
-    armed = state.phase is Phase.STREAMING
-    if armed or event.failure not in RETRYABLE or state.attempt >= settings.creation_tries:
-        shown = (Emit(events.StreamEnd),) if armed else ()
-        return _end_failed(state, event, _CAUSES[event.failure], shown)
-    backoff = Backoff(settings.retry_base_s, settings.retry_cap_s)
-    delay = backoff.delay(state.attempt, event.fraction)
-    if event.retry_after is not None:
-        delay = max(delay, min(event.retry_after, settings.retry_after_cap_s))
-    told = Emit(events.LaneRetry, {"error_class": event.error_class, "n": state.attempt, "delay_s": delay})
-    return msgspec.structs.replace(state, phase=Phase.BACKOFF), (told, ArmRetry(delay))
+# Losses
 
 
-def _end_failed(state: State, event: Failed, cause: Cause, shown: tuple[Effect, ...]) -> Step:
-    text = notice(cause)
-    end = End(
-        TurnState.FAILED,
-        reason=str(cause),
-        interrupted_text=f"{state.text}\n\n{BROKEN_OFF_MARK}" if state.text else None,
-        notice=text,
+def _lose(state: State, event: Failed, settings: TurnSettings) -> Step:
+    lost = Lost(event.failure, event.error_class)
+    way = ladder.after(state, event, settings)
+    if state.phase is Phase.STREAMING:
+        return _die(state, event, lost, way, settings)
+    match way:
+        case ladder.Step.AGAIN:
+            failures = state.failures + 1
+            delay = ladder.delay(failures, event, settings)
+            told = {"lane": _name(state), "error_class": lost.error_class, "n": failures, "delay_s": delay}
+            waiting = _replace(state, phase=Phase.BACKOFF, aim=Aim.SAME, failures=failures)
+            return waiting, (Emit(events.LaneRetry, told), ArmBackoff(delay))
+        case ladder.Step.COMPACT:
+            return _compact(state, ())
+    left, shown = _gave_up_lane(state, lost)
+    if way is ladder.Step.NEXT_LANE:
+        return _follow(left, shown, _resolve)
+    return _give_up(left, ladder.reported(left, lost), shown)
+
+
+def _die(state: State, event: Failed, lost: Lost, way: ladder.Step, settings: TurnSettings) -> Step:
+    if way is ladder.Step.COMPACT:
+        return _compact(_discarded(state), (Emit(events.StreamEnd), Emit(events.StreamDiscarded)))
+    if lost.failure is FailureClass.OVERFLOW:
+        return _give_up(state, lost, (Emit(events.StreamEnd), Emit(events.StreamDiscarded)))
+    deaths = state.deaths + 1
+    dead = _replace(state, deaths=deaths, death=lost)
+    if way is ladder.Step.GIVE_UP:
+        return _give_up(dead, lost, (Emit(events.StreamEnd), Emit(events.StreamDiscarded)))
+    delay = ladder.delay(deaths, event, settings)
+    retry = {"error_class": lost.error_class, "n": deaths, "of": settings.stream_tries - 1, "delay_s": delay}
+    return _replace(dead, phase=Phase.BACKOFF, aim=Aim.FIRST), (
+        Emit(events.StreamEnd),
+        Emit(events.Retry, retry),
+        Warn("stream.retry", {"lane": _name(state), **retry}),
+        ArmBackoff(delay),
     )
-    told = Emit(events.TurnError, {"category": str(cause), "error_class": event.error_class, "text": text})
-    return _end(state, end, (*shown, told))
+
+
+def _gave_up_lane(state: State, lost: Lost) -> tuple[State, tuple[Effect, ...]]:
+    name = _name(state)
+    told: tuple[Effect, ...] = ()
+    if state.death is not None:
+        told = (Warn("stream.retry.recreate_failed", {"lane": name, "error_class": lost.error_class}),)
+    if name != state.primary:
+        told = (*told, Emit(events.LaneFailed, {"lane": name, "error_class": lost.error_class}))
+    left = _replace(state, given_up=(*state.given_up, name), refused=state.refused or lost, aim=Aim.NEXT)
+    return left, told
+
+
+def _compact(state: State, shown: tuple[Effect, ...]) -> Step:
+    compacting = _replace(state, phase=Phase.COMPACTING, compacted=True, death=None)
+    return compacting, (*shown, Emit(events.Overflow), Compact())
+
+
+def _discarded(state: State) -> State:
+    return _replace(state, kept=state.partial, text=Text(), calls=Calls(), flushed=0)
+
+
+# Ends
+
+
+def _give_up(state: State, lost: Lost, shown: Iterable[Effect], cause: Cause | None = None) -> Step:
+    cause = cause or ends.CAUSES[lost.failure]
+    end = ends.failed(state, lost, cause)
+    name = ends.error_class(lost)
+    told = Emit(events.TurnError, {"category": str(cause), "error_class": name, "text": end.error})
+    logged = Warn("turn.failed", {"category": str(cause), "error_class": lost.error_class}, severe=True)
+    return _end(state, end, (*shown, told, logged))
 
 
 def _stop(state: State, by: str) -> Step:
-    shown: list[Effect] = []
-    if state.phase is Phase.BACKOFF:
-        shown.append(DisarmRetry())
-    else:
-        shown.append(CancelAttempt(state.attempt))
+    shown = list(_cancel(state))
     if state.phase is Phase.STREAMING:
         shown.append(Emit(events.StreamEnd))
     shown.append(Emit(events.Cancelled, {"by": by}))
-    if by == "shutdown":
-        return _end(state, _interrupted(state), tuple(shown))
-    text: str | None = None
-    if state.text:
-        text = f"{state.text}\n\n{CANCELLED_MARK}"
-    elif state.phase is Phase.STREAMING:
-        text = CANCELLED_MARK
-    return _end(state, End(TurnState.CANCELLED, reason=by, text=text), tuple(shown))
-
-
-def _interrupted(state: State) -> End:
-    return End(
-        TurnState.INTERRUPTED,
-        reason=str(Cause.SHUTDOWN),
-        interrupted_text=f"{state.text}\n\n{SHUTDOWN_MARK}" if state.text else SHUTDOWN_MARK,
-        notice=notice(Cause.SHUTDOWN),
-    )
+    return _end(state, ends.stopped(state, by), shown)
 
 
 def _over(state: State) -> Step:
-    cancel: Effect = DisarmRetry() if state.phase is Phase.BACKOFF else CancelAttempt(state.attempt)
-    ended = (Emit(events.StreamEnd),) if state.phase is Phase.STREAMING else ()
-    failed = Failed(FailureClass.TIMEOUT, "TurnBudgetExceeded", None, 0.0)
-    return _end_failed(state, failed, Cause.TIMEOUT, (cancel, *ended))
+    shown = list(_cancel(state))
+    if state.phase is Phase.STREAMING:
+        shown.append(Emit(events.StreamEnd))
+    if state.phase is Phase.STREAMING or (state.phase is Phase.BACKOFF and state.death is not None):
+        shown.append(Emit(events.StreamDiscarded))
+    return _give_up(state, Lost(FailureClass.TIMEOUT, "TurnBudgetExceeded"), shown)
 
 
-def _end(state: State, end: End, shown: tuple[Effect, ...]) -> Step:
-    return msgspec.structs.replace(state, phase=Phase.ENDING, end=end), (*shown, Store(end))
+def _cancel(state: State) -> tuple[Effect, ...]:
+    """Return what makes sure that no request goes out, or goes on, from here."""
+    match state.phase:
+        case Phase.BACKOFF:
+            return (DisarmBackoff(),)
+        case Phase.COMPACTING:
+            return (CancelCompaction(),)
+        case Phase.OPENING | Phase.STREAMING if state.lane is not None:
+            return (CancelAttempt(state.request, state.lane),)
+    return ()
+
+
+def _end(state: State, end: End, shown: Iterable[Effect]) -> Step:
+    return _replace(state, phase=Phase.ENDING, end=end), (*shown, Store(end))
 
 
 def _ending(state: State, event: Event) -> Step:
     assert state.end is not None
     match event:
         case Stored():
-            return msgspec.structs.replace(state, phase=Phase.ENDED), (
-                _last(state, state.end),
-                Leave(state.end),
-            )
+            return _replace(state, phase=Phase.ENDED), (_last(state, state.end), Leave(state.end))
         case StoreFailed():
             failures = state.store_failures + 1
-            return msgspec.structs.replace(state, store_failures=failures), (StoreAgain(failures),)
-        case RetryDue():
+            return _replace(state, store_failures=failures), (StoreAgain(failures),)
+        case BackoffOver():
             return state, (Store(state.end),)
-        case Superseded():
-            return msgspec.structs.replace(state, phase=Phase.ENDED), (Vanish(),)
     return state, ()
 
 
 def _last(state: State, end: End) -> Emit:
     if end.state in (TurnState.FAILED, TurnState.INTERRUPTED):
         return Emit(events.StateChange, {"state": RunPhase.ERROR, "text": end.notice})
-    return Emit(events.StateChange, {"state": RunPhase.IDLE, "text": state.text})
+    return Emit(events.StateChange, {"state": RunPhase.IDLE, "text": state.partial})
+
+
+# Parts
+
+
+def _follow(state: State, shown: Iterable[Effect], go_on: Callable[[State], Step]) -> Step:
+    """Do what comes first, and then what the next step wants."""
+    new, effects = go_on(state)
+    return new, (*shown, *effects)
+
+
+def _name(state: State) -> str:
+    return state.lane.traits.name if state.lane is not None else ""
+
+
+def _warning(state: State, lost: Lost) -> tuple[Effect, ...]:
+    if state.death is None:
+        return ()
+    return (Warn("stream.retry.recreate_failed", {"lane": _name(state), "error_class": lost.error_class}),)
+
+
+def _numbered(before: State, state: State, effects: tuple[Effect, ...]) -> Step:
+    """Number the events, and each with the attempt that it is about."""
+    if not any(isinstance(effect, Emit) for effect in effects):
+        return state, effects
+    seq, attempt, keep_upto = before.seq, max(1, before.attempt), before.keep_upto
+    numbered: list[Effect] = []
+    for effect in effects:
+        if isinstance(effect, Emit):
+            if effect.kind is events.ThinkingStart:
+                keep_upto, attempt = seq, state.attempt
+            seq += 1
+            fields = effect.fields
+            if effect.kind is events.StreamDiscarded:
+                fields = {"keep_upto": keep_upto}
+            effect = Emit(effect.kind, fields, seq, attempt)
+        numbered.append(effect)
+    return _replace(state, seq=seq, keep_upto=keep_upto), tuple(numbered)
+
+
+_replace = msgspec.structs.replace

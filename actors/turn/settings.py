@@ -9,7 +9,11 @@ class TurnSettings(msgspec.Struct, frozen=True, kw_only=True):
     budget_s: float = 600.0
     """The whole turn, waits and retries included."""
     creation_tries: int = 4
-    """How often a lane is asked to take the request before the turn fails."""
+    """How often a lane is asked to take the request before the next one is."""
+    stream_tries: int = 3
+    """How often an answer begins, the first time included, before a stream that dies fails the turn."""
+    compact_share: float = 0.8
+    """From that share of the lane's context window on, older turns are summarised first."""
     retry_base_s: float = 1.0
     retry_cap_s: float = 30.0
     retry_after_cap_s: float = 120.0

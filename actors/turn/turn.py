@@ -10,12 +10,16 @@ from actors.messages.base import ControlMessage
 from actors.messages.lane import (
     CancelStream,
     FailureClass,
+    LaneBinding,
     OpenStream,
+    Prepared,
+    ResolveLanes,
     StreamArmed,
     StreamDelta,
     StreamFailed,
     StreamFinished,
     StreamMessage,
+    StreamPrepared,
 )
 from actors.messages.metrics import Outcome
 from actors.messages.rows import NewDelivery, Origin, TakenTurn, TurnRow, TurnState
@@ -24,18 +28,20 @@ from actors.messages.store import EndTurn, FlushPartial
 from actors.messages.turn import (
     AttachTurnWatcher,
     DetachTurnWatcher,
-    LaneRetry,
     Snapshot,
     StopGeneration,
-    TurnEvent,
 )
 from actors.runtime import Actor, Address, Budget, Ref
-from actors.turn import machine
+from actors.turn import effects, happenings, machine
 from actors.turn.meter import Meter
 from actors.turn.recent import Recent
 from actors.turn.settings import TurnSettings
+from actors.turn.state import End, State
 
 log = structlog.get_logger("turnkeep.turn")
+
+RESOLVE_SECONDS = 5.0
+"""The budget of asking which lanes there are."""
 
 STORE_SECONDS = 10.0
 """The budget of one try to store the end; the tries go on until the store answers."""
@@ -45,7 +51,15 @@ class BudgetOver(ControlMessage, frozen=True, kw_only=True):
     """The whole turn has used up its time."""
 
 
-class RetryDue(ControlMessage, frozen=True, kw_only=True):
+class LanesKnown(ControlMessage, frozen=True, kw_only=True):
+    """/lanes has said which lanes there are; None and an error's class if it has not."""
+
+    request: int
+    lanes: tuple[LaneBinding, ...] | None
+    error_class: str = ""
+
+
+class BackoffOver(ControlMessage, frozen=True, kw_only=True):
     """A wait of the ladder, or between tries to store the end, is over."""
 
 
@@ -54,7 +68,9 @@ class FlushDue(ControlMessage, frozen=True, kw_only=True):
 
 
 class FlushAnswered(ControlMessage, frozen=True, kw_only=True):
-    """The store has answered a flush, in whichever way."""
+    """The store has answered a flush, in whichever way; ``superseded``: the turn is not the running one any more."""
+
+    superseded: bool = False
 
 
 class EndAnswered(ControlMessage, frozen=True, kw_only=True):
@@ -75,7 +91,7 @@ class Turn(Actor):
         *,
         session: Ref,
         store: Ref,
-        lanes: dict[str, Ref],
+        lanes: Ref,
         metrics: Ref,
         watchers: tuple[Address, ...],
         settings: TurnSettings,
@@ -83,49 +99,61 @@ class Turn(Actor):
         self._taken = taken
         self._session = session
         self._store = store
+        self._lanes = lanes
         self._metrics = metrics
         self._watchers = list(watchers)
         self._settings = settings
-        # A chat has nobody who runs tools.
-        self._state = machine.State(runs_tools=taken.origin is Origin.API)
-        self._seq = 0
+        self._state = State()
         self._recent = Recent()
         # Measures the attempt under way, or the last one.
         self._meter: Meter | None = None
-        self._lane_name = str(taken.params.get("model") or next(iter(lanes), ""))
-        self._lane = lanes.get(self._lane_name)
+        # The request as it went out last, for as long as its lane is the same.
+        self._prepared: Prepared | None = None
+        # Whether the request is still to be dumped (TRN-36).
+        self._dump = True
         self._store_backoff = Backoff(settings.store_retry_base_s, settings.store_retry_cap_s)
 
     async def on_start(self) -> None:
         """Begin the first attempt."""
         self._budget: Budget = self.ctx.within(self._settings.budget_s)
         self.ctx.set_timer("budget", self._settings.budget_s, BudgetOver())
-        self._decide(machine.Begun(self._lane_name if self._lane is not None else None))
+        model = self._taken.params.get("model")
+        self._decide(
+            happenings.Begun(
+                model=model if isinstance(model, str) else None,
+                prompt_chars=sum(len(entry.content) for entry in self._taken.history),
+                # A chat has nobody who runs tools.
+                runs_tools=self._taken.origin is Origin.API,
+            )
+        )
 
     async def on_receive(self, message: Any) -> None:
         """Translate a message into an event of the machine, or serve a watcher."""
         match message:
             case StreamMessage():
                 self._stream(message)
+            case LanesKnown(request=request, lanes=lanes, error_class=error_class):
+                known = happenings.Resolved(request, lanes) if lanes is not None else None
+                self._decide(known or happenings.Unresolved(request, error_class))
             case StopGeneration(by=by):
-                self._decide(machine.StopAsked(by))
+                self._decide(happenings.StopAsked(by))
             case AttachTurnWatcher(watcher=watcher, after_seq=after_seq):
                 self._attach(watcher, after_seq)
             case DetachTurnWatcher(watcher=watcher):
                 self._detach(watcher)
             case EndAnswered():
                 self._end_answered(message)
-            case RetryDue():
-                self._decide(machine.RetryDue())
+            case BackoffOver():
+                self._decide(happenings.BackoffOver())
             case FlushDue():
-                self._decide(machine.FlushDue())
-            case FlushAnswered():
-                self._decide(machine.Flushed())
+                self._decide(happenings.FlushDue())
+            case FlushAnswered(superseded=superseded):
+                self._decide(happenings.Superseded() if superseded else happenings.Flushed())
             case BudgetOver():
-                self._decide(machine.BudgetOver())
+                self._decide(happenings.BudgetOver())
 
     def _stream(self, message: StreamMessage) -> None:
-        if message.stream_id != self._stream_id(self._state.attempt):
+        if message.stream_id != self._stream_id(self._state.request):
             # What a lost attempt still says is fenced.
             return
         self.ctx.system.failpoints.hit("turn.stream")
@@ -133,51 +161,57 @@ class Turn(Actor):
             case StreamDelta(text=text, reasoning=reasoning, tool_calls=calls):
                 if self._meter is not None:
                     self._meter.heard(self.ctx.system.clock.monotonic())
-                self._decide(machine.Delta(text, reasoning, calls))
+                self._decide(happenings.Delta(text, reasoning, calls))
+            case StreamPrepared(prepared=prepared):
+                self._prepared = prepared
             case StreamArmed():
-                self._decide(machine.Armed())
+                self._decide(happenings.Armed())
             case StreamFinished(finish_reason=finish_reason, usage=usage):
-                self._measure(Outcome.COMPLETED, usage)
-                self._decide(machine.Finished(finish_reason, usage))
-            case StreamFailed():
-                self._measure(message.failure)
-                fraction = self.ctx.system.random.random()
-                self._decide(
-                    machine.Failed(message.failure, message.error_class, message.retry_after, fraction)
+                self._decide(happenings.Finished(finish_reason, usage))
+                end = self._state.end
+                self._measure(
+                    Outcome.COMPLETED, end.usage if end else usage, estimated=bool(end and end.estimated)
                 )
+            case StreamFailed(failure=failure, error_class=name, retry_after=retry_after):
+                self._measure(failure)
+                fraction = self.ctx.system.random.random()
+                self._decide(happenings.Failed(failure, name, retry_after, fraction))
 
-    def _decide(self, event: machine.Event) -> None:
-        self._state, effects = machine.step(self._state, event, self._settings)
-        for effect in effects:
+    def _decide(self, event: happenings.Event) -> None:
+        self._state, wanted = machine.step(self._state, event, self._settings)
+        for effect in wanted:
             self._perform(effect)
 
-    def _perform(self, effect: machine.Effect) -> None:
+    def _perform(self, effect: effects.Effect) -> None:
         match effect:
-            case machine.Emit(kind=kind, fields=fields):
-                self._emit(kind, fields)
-            case machine.OpenAttempt(attempt=attempt):
-                self._open(attempt)
-            case machine.CancelAttempt(attempt=attempt):
+            case effects.Emit():
+                self._emit(effect)
+            case effects.Resolve(request=request):
+                self._resolve(request)
+            case effects.OpenAttempt(request=request, lane=lane):
+                self._open(request, lane)
+            case effects.CancelAttempt(request=request, lane=lane):
                 self._measure(Outcome.STOPPED)
-                if self._lane is not None:
-                    self._tell(self._lane, CancelStream(stream_id=self._stream_id(attempt)))
-            case machine.ArmRetry(delay=delay):
-                self.ctx.set_timer("retry", delay, RetryDue())
-            case machine.DisarmRetry():
-                self.ctx.cancel_timer("retry")
-            case machine.ArmFlush():
+                self._tell(lane.lane, CancelStream(stream_id=self._stream_id(request)))
+            case effects.ArmBackoff(delay=delay):
+                self.ctx.set_timer("backoff", delay, BackoffOver())
+            case effects.DisarmBackoff():
+                self.ctx.cancel_timer("backoff")
+            case effects.ArmFlush():
                 self.ctx.set_timer("flush", self._settings.flush_s, FlushDue())
-            case machine.Flush(text=text):
+            case effects.Flush(text=text):
                 self._flush(text)
-            case machine.Store(end=end):
+            case effects.Warn(event=event, fields=fields, severe=severe):
+                (log.error if severe else log.warning)(event, turn_id=self._taken.turn_id, **fields)
+            case effects.Store(end=end):
                 self._store_end(end)
-            case machine.StoreAgain(failures=failures):
+            case effects.StoreAgain(failures=failures):
                 delay = self._store_backoff.delay(failures, self.ctx.system.random.random())
                 log.warning("turn.end_not_stored", turn_id=self._taken.turn_id, failures=failures)
-                self.ctx.set_timer("retry", delay, RetryDue())
-            case machine.Leave(end=end):
+                self.ctx.set_timer("backoff", delay, BackoffOver())
+            case effects.Leave(end=end):
                 self._leave(end)
-            case machine.Vanish():
+            case effects.Vanish():
                 self.ctx.publish(
                     "turn.superseded", turn_id=self._taken.turn_id, turn_gen=self._taken.turn_gen
                 )
@@ -185,52 +219,65 @@ class Turn(Actor):
 
     # The lane
 
-    def _stream_id(self, attempt: int) -> str:
-        return f"{self._taken.turn_id}:{self._taken.turn_gen}:{attempt}"
+    def _stream_id(self, request: int) -> str:
+        return f"{self._taken.turn_id}:{self._taken.turn_gen}:{request}"
 
-    def _open(self, attempt: int) -> None:
+    def _resolve(self, request: int) -> None:
+        asked = ResolveLanes(model=self._state.model)
+        self.ctx.pipe(
+            self._lanes.ask(asked, self._budget.at_most(RESOLVE_SECONDS)),
+            lambda lanes: LanesKnown(request=request, lanes=lanes),
+            lambda error: LanesKnown(request=request, lanes=None, error_class=type(error).__name__),
+        )
+
+    def _open(self, request: int, lane: LaneBinding) -> None:
         self.ctx.system.failpoints.hit("turn.open")
-        assert self._lane is not None
-        self._meter = Meter(self._lane_name, self.ctx.system.clock.monotonic())
-        request = OpenStream(
-            stream_id=self._stream_id(attempt),
+        self._meter = Meter(lane.traits.name, self.ctx.system.clock.monotonic())
+        opening = OpenStream(
+            stream_id=self._stream_id(request),
             entries=self._taken.history,
             params=self._taken.params,
             reply_to=self.ctx.ref,
             budget=self._budget,
+            prepared=self._prepared,
+            dump=self._dump,
         )
+        self._dump = False
         try:
-            self._lane.tell(request)
+            lane.lane.tell(opening)
         except RuntimeFault as fault:
             # The lane is at its bound or being restarted: a failure like one of its backend.
             failure = FailureClass.RATE_LIMITED if isinstance(fault, MailboxFull) else FailureClass.CONNECT
             self.ctx.ref.tell(
-                StreamFailed(stream_id=request.stream_id, failure=failure, error_class=type(fault).__name__)
+                StreamFailed(stream_id=opening.stream_id, failure=failure, error_class=type(fault).__name__)
             )
 
-    def _measure(self, outcome: Outcome | FailureClass, usage: dict[str, int] | None = None) -> None:
-        measured = self._meter.end(outcome, usage=usage) if self._meter is not None else None
+    def _measure(
+        self,
+        outcome: Outcome | FailureClass,
+        usage: dict[str, int] | None = None,
+        *,
+        estimated: bool = False,
+    ) -> None:
+        measured = self._meter.end(outcome, usage=usage, estimated=estimated) if self._meter else None
         if measured is not None:
             self._tell(self._metrics, measured)
 
     # Watchers
 
-    def _emit(self, kind: type[TurnEvent], fields: dict[str, Any]) -> None:
-        self._seq += 1
-        if kind is LaneRetry:
-            fields = {**fields, "lane": self._lane_name}
-        event = kind(**self._head(self._seq), **fields)
+    def _emit(self, effect: effects.Emit) -> None:
+        event = effect.kind(**self._head(effect.seq, effect.attempt), **effect.fields)
         self._recent.keep(event)
         for watcher in list(self._watchers):
             if not self._tell(watcher, event):
                 self._watchers.remove(watcher)
 
-    def _head(self, seq: int) -> dict[str, Any]:
+    def _head(self, seq: int, attempt: int) -> dict[str, Any]:
         return {
             "session_id": self._taken.session_id,
             "turn_id": self._taken.turn_id,
             "turn_gen": self._taken.turn_gen,
-            "attempt": self._state.attempt,
+            "attempt": attempt,
             "seq": seq,
         }
 
@@ -246,11 +293,18 @@ class Turn(Actor):
             return
         lacks = self._recent.after(after_seq) if after_seq is not None else None
         if lacks is None:
-            state, gap = self._state, after_seq is not None
-            head = self._head(self._seq)
-            lacks = (Snapshot(**head, text=state.text, tool_calls=state.calls.calls, gap=gap),)
+            lacks = (self._snapshot(gap=after_seq is not None),)
         if all(self._tell(watcher, event) for event in lacks):
             self._watchers.append(watcher)
+
+    def _snapshot(self, *, gap: bool) -> Snapshot:
+        state = self._state
+        return Snapshot(
+            **self._head(state.seq, state.attempt),
+            text=state.text.content[: state.text.shown],
+            tool_calls=() if state.text.hold_back else state.calls.calls,
+            gap=gap,
+        )
 
     def _detach(self, watcher: Address) -> None:
         if watcher in self._watchers:
@@ -267,10 +321,10 @@ class Turn(Actor):
         self.ctx.pipe(
             self._store.ask(partial, self.ctx.within(STORE_SECONDS)),
             lambda _: FlushAnswered(),
-            lambda error: FlushAnswered(),
+            lambda error: FlushAnswered(superseded=isinstance(error, Conflict)),
         )
 
-    def _store_end(self, end: machine.End) -> None:
+    def _store_end(self, end: End) -> None:
         self.ctx.system.failpoints.hit("turn.end")
         self.ctx.cancel_timer("budget")
         self.ctx.cancel_timer("flush")
@@ -293,7 +347,7 @@ class Turn(Actor):
             lambda error: EndAnswered(row=None, conflict=isinstance(error, Conflict)),
         )
 
-    def _delivery(self, end: machine.End) -> NewDelivery | None:
+    def _delivery(self, end: End) -> NewDelivery | None:
         """The chat gets the answer, or the sentence that says why there is none (CHAT-1)."""
         taken = self._taken
         if taken.origin is not Origin.RELAY or taken.route is None or end.state is TurnState.CANCELLED:
@@ -307,13 +361,13 @@ class Turn(Actor):
 
     def _end_answered(self, message: EndAnswered) -> None:
         if message.row is not None:
-            self._decide(machine.Stored())
+            self._decide(happenings.Stored())
         elif message.conflict:
-            self._decide(machine.Superseded())
+            self._decide(happenings.Superseded())
         else:
-            self._decide(machine.StoreFailed())
+            self._decide(happenings.StoreFailed())
 
-    def _leave(self, end: machine.End) -> None:
+    def _leave(self, end: End) -> None:
         self.ctx.system.failpoints.hit("turn.leave")
         delivery = self._delivery(end)
         self.ctx.publish(

@@ -8,7 +8,13 @@ from actors.messages.rows import ENDED_TURNS
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-EXPECTED_ERRORS = {"actor.crashed", "store.batch_failed", "relay.socket_failed", "actor.stop_failed"}
+EXPECTED_ERRORS = {
+    "actor.crashed",
+    "store.batch_failed",
+    "relay.socket_failed",
+    "actor.stop_failed",
+    "turn.failed",
+}
 """Logged as errors when something was made to fail; what failed is looked at below."""
 
 MADE = {"Injected", "StoreUnavailable", "OperationalError", "CancelledError"}

@@ -63,16 +63,21 @@ def of_error(error: BackendError) -> Failure:
 
 
 def of_exception(error: Exception, *, armed: bool) -> Failure:
-    """Return what an exception of the HTTP client means, before or after the backend has accepted the request."""
-    name = type(error).__name__
+    """
+    Return what an exception of the HTTP client means, before or after the backend has accepted the request.
+
+    The class is one of ours; only that of a fault of our own, as the request was put together, is kept as it is.
+    """
     if armed:
-        return Failure(FailureClass.INCOMPLETE, name)
+        return Failure(FailureClass.INCOMPLETE, "ReadError")
     if isinstance(error, aiohttp.ClientResponseError):
-        return Failure(FailureClass.PROTOCOL, name)
+        return Failure(FailureClass.PROTOCOL, "ProtocolError")
+    if isinstance(error, TimeoutError):
+        return Failure(FailureClass.CONNECT, "ConnectTimeout")
     if isinstance(error, aiohttp.ClientError | OSError) and not isinstance(error, aiohttp.InvalidURL):
-        return Failure(FailureClass.CONNECT, name)
+        return Failure(FailureClass.CONNECT, "ConnectError")
     # Nothing went out: the request could not be put together.
-    return Failure(FailureClass.BAD_REQUEST, name)
+    return Failure(FailureClass.PREPARATION, type(error).__name__)
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:

@@ -1,17 +1,34 @@
 """What every lane does, whoever answers behind it: it opens, cancels and counts streams."""
 
+import contextlib
 from typing import Any
 
 import structlog
 
-from actors.exceptions import Invalid
-from actors.messages.lane import CancelStream, DescribeLane, FailureClass, LaneInfo, OpenStream
+from actors.exceptions import Invalid, RuntimeFault
+from actors.messages.lane import (
+    RETRYABLE,
+    BackendHealth,
+    CancelStream,
+    DescribeLane,
+    FailureClass,
+    LaneInfo,
+    OpenStream,
+    StreamFailed,
+    StreamFinished,
+)
 from actors.messages.lifecycle import Down, DownReason
 from actors.runtime import Actor, Ref
 from transports.backends.settings import LaneSettings
-from transports.backends.stream import OUT_OF_TIME, Failure, Phase, Stream
+from transports.backends.stream import OUT_OF_TIME, OVERRUN, Failure, Phase, Stream
 
 log = structlog.get_logger("turnkeep.backend")
+
+UNWELL = RETRYABLE | {FailureClass.PROTOCOL}
+"""What speaks against a backend; a stop, a refused key or request and a long conversation do not (turns.md, section 2)."""
+
+OURS = frozenset({OUT_OF_TIME.error_class, OVERRUN.error_class, "ActorStopped"})
+"""Ends of streams that are not the backend's doing."""
 
 TOO_MANY = Failure(FailureClass.RATE_LIMITED, "TooManyStreams")
 
@@ -100,6 +117,21 @@ class ModelLane(Actor):
             # One that was cut off without an end stays, to be told of when the lane leaves.
             if stream.phase is Phase.ENDED:
                 self._streams.pop(stream.request.stream_id, None)
+                self._report(stream)
+
+    def _report(self, stream: Stream) -> None:
+        """Tell /lanes how the backend does."""
+        match stream.end:
+            case StreamFinished():
+                good = True
+            case StreamFailed(failure=failure, error_class=name) if failure in UNWELL and name not in OURS:
+                good = False
+            case _:
+                return
+        parent = self.ctx.parent
+        if parent is not None:
+            with contextlib.suppress(RuntimeFault):
+                parent.tell(BackendHealth(backend=self._settings.traits().backend, good=good))
 
     def _cancel(self, stream_id: str) -> None:
         stream = self._streams.get(stream_id)

@@ -6,7 +6,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 import msgspec
 
-from actors.messages.lane import Capability, LaneTraits
+from actors.messages.lane import Capability, LaneTraits, ThinkTags
 from actors.messages.secret import Secret
 
 SHORTEST_SECRET = 4
@@ -54,12 +54,28 @@ class LaneSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The longest event of a stream that is accepted."""
     finish_optional: bool = False
     """Whether an orderly end without a finish reason is an end like any other."""
+    order: int | None = None
+    """Makes the lane a fallback of the others; the lowest is tried first."""
+    retryable: tuple[str, ...] = ()
+    """Error classes that are worth another try on this lane, beside those that always are."""
+    context_window: int | None = None
+    """In tokens; without it only the backend's refusal shows that a conversation is too long."""
+    chars_per_token: float = 4.0
+    """By which tokens are estimated where the backend does not count them."""
+    think_tags: ThinkTags = ThinkTags.LEADING
+    """Where the model writes its reasoning between tags: off, leading or anywhere."""
+    hold_back: bool = False
+    """Whether an answer is shown only when it is whole, so that no client sees one that breaks off."""
     echo_delay_s: float = 0.02
     """The echo's pause after each word; 0 answers without any."""
 
     def __post_init__(self) -> None:
         if not self.name:
             raise ValueError("name is empty; write a short word by which people choose the lane")
+        if not self.chars_per_token > 0:
+            raise ValueError(f"chars_per_token of lane {self.name} must be above 0, for example 4")
+        if self.context_window is not None and self.context_window <= 0:
+            raise ValueError(f"context_window of lane {self.name} must be a number of tokens above 0")
         if self.kind is LaneKind.OPENAI:
             self._check_backend()
 
@@ -90,15 +106,21 @@ class LaneSettings(msgspec.Struct, frozen=True, kw_only=True):
         return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
     def traits(self) -> LaneTraits:
-        """Return what others have to know of the lane."""
+        """Return what is known of the lane without asking it."""
         echoes = self.kind is LaneKind.ECHO
         return LaneTraits(
             name=self.name,
             kind=str(self.kind),
             model=self.model,
             backend=self.shown_url() or str(self.kind),
+            order=self.order,
             # The echo hears nothing but the user's words, so that everything else may stand beside them.
             capabilities=frozenset(Capability) if echoes else self.capabilities,
+            retryable=frozenset(self.retryable),
+            context_window=self.context_window,
+            chars_per_token=self.chars_per_token,
+            think_tags=self.think_tags,
+            hold_back=self.hold_back,
         )
 
     def key(self, environ: Mapping[str, str]) -> Secret | None:

@@ -77,6 +77,8 @@ class Stream:
         self._cut = False
         # The end, while the turn's mailbox has no room for it.
         self._unsaid: StreamMessage | None = None
+        self.end: StreamMessage | None = None
+        """How it ended; None for one that was cancelled."""
 
     # What the turn is told
 
@@ -131,6 +133,7 @@ class Stream:
         if self.phase is Phase.ENDED:
             return
         self._leave()
+        self.end = message
         try:
             self.request.reply_to.tell(message)
         except ActorStopped:

@@ -11,7 +11,7 @@ from transports.backends.failures import INCOMPLETE
 from transports.backends.reading import Piece, Progress, Reading
 from transports.backends.stream import Failure
 
-BROKEN = Failure(FailureClass.INCOMPLETE, "ClientPayloadError")
+BROKEN = Failure(FailureClass.INCOMPLETE, "ReadError")
 
 
 def reading(**changes: object) -> Reading:

@@ -3,11 +3,12 @@
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import structlog
 
 from tests.fakes.backend import FakeBackend
 from tests.harness import Harness
@@ -15,6 +16,15 @@ from transports.terminal.place import Options
 from transports.terminal.verb import Desk
 
 SECONDS = 30.0
+
+
+@pytest.fixture(autouse=True)
+def no_logs_between() -> Iterator[None]:
+    """Keep what the daemon logs, which runs in this process, out of what a verb prints."""
+    before = structlog.get_config()
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    yield
+    structlog.configure(**before)
 
 
 class Ran(NamedTuple):

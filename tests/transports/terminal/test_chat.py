@@ -165,9 +165,16 @@ async def test_a_message_without_an_answer_makes_it_fail(backend, words):
 
 
 async def test_what_was_shown_before_a_failure_stays_shown(backend, words):
+    backend.script(Role(), Text("Half"), Die("rst"), times=3)
+    ran = await ctl("chat", *words, stdin="one\n")
+    assert ran.code == 1 and ran.out.split() == ["Half"] * 3
+    assert "(1/2)" in ran.err and "(2/2)" in ran.err and "did not recover it" in ran.err
+
+
+async def test_an_answer_that_begins_again_begins_a_line(backend, words):
     backend.script(Role(), Text("Half"), Die("rst"))
     ran = await ctl("chat", *words, stdin="one\n")
-    assert ran.code == 1 and ran.out == "Half\n"
+    assert (ran.code, ran.out) == (0, "Half\nreply to: one\n")
 
 
 async def test_no_such_session(words):

@@ -1,0 +1,1 @@
+"""Model lanes: which there are, how their backends do, and which serves next."""

@@ -1,0 +1,282 @@
+"""What the loss of an attempt leads to: tries, other lanes, new beginnings, compaction, and how it all fails."""
+
+import pytest
+
+from actors.messages import turn as events
+from actors.messages.lane import RETRYABLE, FailureClass, ThinkTags
+from actors.messages.rows import TurnState
+from actors.turn import effects, happenings
+from actors.turn.ends import BROKEN_OFF_MARK
+from actors.turn.settings import TurnSettings
+from actors.turn.state import Phase
+from tests.actors.turn.script import (
+    ARMED,
+    BUSY,
+    DENIED,
+    DIED,
+    FAULT,
+    FINISHED,
+    OVER,
+    OVERFLOW,
+    REFUSED,
+    SETTINGS,
+    Play,
+    lane,
+    text,
+)
+
+LIFE = (
+    events.ThinkingStart,
+    events.StreamEnd,
+    events.Retry,
+    events.StreamDiscarded,
+    events.TurnCommitted,
+    events.TurnError,
+)
+
+
+def life(play):
+    return [kind for kind in play.kinds if kind in LIFE]
+
+
+def warnings(play):
+    return [warn.event for warn in play.all(effects.Warn)]
+
+
+# A request that was not accepted
+
+
+def test_a_request_that_was_not_accepted_is_sent_again_with_growing_waits():
+    play = Play()
+    for n in (1, 2, 3):
+        play.feed(REFUSED)
+        assert play.of(events.LaneRetry)[-1]["n"] == n
+        play.feed(OVER)
+    assert [wait.delay for wait in play.all(effects.ArmBackoff)] == [1.0, 2.0, 4.0]
+    play.feed(REFUSED)
+    assert (play.end.state, play.end.reason) == (TurnState.FAILED, "connect")
+    assert len(play.requests) == 4 and play.kinds.count(events.ThinkingStart) == 1
+
+
+def test_retry_after_is_honoured_up_to_its_cap():
+    assert Play().feed(BUSY).all(effects.ArmBackoff) == [effects.ArmBackoff(5.0)]
+    long = happenings.Failed(FailureClass.RATE_LIMITED, "RateLimited", 9999.0, 0.0)
+    assert Play().feed(long).all(effects.ArmBackoff) == [effects.ArmBackoff(SETTINGS.retry_after_cap_s)]
+
+
+@pytest.mark.parametrize("failure", sorted(set(FailureClass) - RETRYABLE - {FailureClass.OVERFLOW}))
+def test_what_is_not_retryable_fails_at_once(failure):
+    play = Play().feed(happenings.Failed(failure, "X"))
+    assert play.end.state is TurnState.FAILED and len(play.requests) == 1
+
+
+def test_trn_11_a_class_that_the_serving_lane_lists_is_worth_another_try():
+    listed = lane(retryable=frozenset({"BadRequest"}))
+    odd = happenings.Failed(FailureClass.BAD_REQUEST, "BadRequest")
+    assert Play(listed).feed(odd).state.phase is Phase.BACKOFF
+    assert Play(listed).feed(ARMED, odd).state.phase is Phase.BACKOFF
+    assert Play().feed(odd).state.phase is Phase.ENDING
+
+
+def test_no_lane_of_that_name_fails_with_a_sentence():
+    play = Play(resolves=False)
+    play.feed(happenings.Resolved(play.state.request, ()))
+    assert play.end.reason == "no_lane" and "no model" in play.end.notice and play.requests == []
+
+
+def test_whoever_is_not_told_of_any_lane_fails():
+    play = Play(resolves=False)
+    play.feed(happenings.Unresolved(play.state.request, "DeadlineExceeded"))
+    assert play.end.reason == "connect" and play.requests == []
+
+
+# Other lanes
+
+A, B, C = lane("a"), lane("b", order=1), lane("c", order=2)
+
+
+def test_a_lane_that_does_not_take_it_gives_way_to_the_next():
+    play = Play(A, B, C)
+    play.feed(*[REFUSED, OVER] * 3, REFUSED)
+    assert play.requests == ["a"] * 4 + ["b"]
+    assert play.of(events.LaneFallback) == [{"from_lane": "a", "to_lane": "b"}]
+    play.feed(DENIED)
+    assert play.requests[-1] == "c"
+    assert play.of(events.LaneFailed) == [{"lane": "b", "error_class": "AuthRefused"}]
+    assert play.of(events.LaneFallback)[1:] == [{"from_lane": "b", "to_lane": "c"}]
+    play.feed(text("good"), FINISHED)
+    assert play.end.text == "good"
+
+
+def test_when_all_have_failed_the_error_is_the_primary_ones():
+    play = Play(A, B).feed(DENIED, FAULT)
+    assert play.end.reason == "auth_refused"
+    assert [fields["lane"] for fields in play.of(events.LaneFailed)] == ["b"]
+
+
+def test_trn_29_30_31_a_preparation_fault_is_tried_on_each_lane_once():
+    play = Play(A, B).feed(FAULT, FAULT)
+    assert play.requests == ["a", "b"] and play.end.reason == "preparation"
+    assert play.of(events.LaneFailed) == [{"lane": "b", "error_class": "ValueError"}]
+    play = Play(A, B, C).feed(FAULT, FAULT, text("good"), FINISHED)
+    assert play.requests == ["a", "b", "c"] and play.end.text == "good"
+
+
+def test_trn_39_the_text_of_a_preparation_fault_says_what_to_do():
+    error = Play().feed(FAULT).end.error
+    assert "ValueError" in error and "stored history" in error and "/compact" in error
+
+
+def test_a_degraded_fallback_is_tried_and_said():
+    play = Play(A, lane("b", order=1, degraded=True)).feed(DENIED)
+    assert play.kinds[-2:] == [events.LaneFallback, events.LaneDegraded]
+    assert play.requests == ["a", "b"]
+
+
+def test_trn_51_an_answer_begins_again_on_the_next_lane_while_the_primary_is_degraded():
+    play = Play(A, B)
+    play.feed(ARMED, DIED)
+    play.lanes = (B, lane("a", degraded=True))
+    play.feed(OVER)
+    assert play.requests == ["a", "b"]
+    assert play.of(events.LaneFallback) == [{"from_lane": "a", "to_lane": "b"}]
+
+
+def test_an_answer_begins_again_on_the_primary_lane():
+    play = Play(A, B).feed(DENIED, ARMED, DIED, OVER)
+    assert play.requests == ["a", "b", "a"]
+
+
+def test_trn_4_a_retry_takes_the_lane_as_it_is_then():
+    play = Play(A).feed(REFUSED)
+    new = lane("a", context_window=7)
+    play.lanes = (new,)
+    play.feed(OVER)
+    assert play.all(effects.OpenAttempt)[-1].lane is new
+
+
+def test_a_retry_whose_lane_was_taken_away_goes_to_another():
+    play = Play(A, B).feed(REFUSED)
+    play.lanes = (B,)
+    play.feed(OVER)
+    assert play.requests == ["a", "b"]
+
+
+# A stream that died
+
+
+def test_trn_1_a_stream_that_dies_begins_again():
+    dead = "streaming from the dead attempt"
+    play = Play(lane(tags=ThinkTags.ANYWHERE)).feed(text(dead), DIED, OVER, text("Hello world"), FINISHED)
+    assert play.contents == [dead[:-12], "Hello world"] and play.end.text == "Hello world"
+    assert life(play) == [
+        events.ThinkingStart, events.StreamEnd, events.Retry, events.StreamDiscarded, events.ThinkingStart,
+        events.StreamEnd, events.TurnCommitted,
+    ]  # fmt: skip
+    assert play.of(events.Retry) == [{"error_class": "ReadError", "n": 1, "of": 2, "delay_s": 1.0}]
+    assert warnings(play) == ["stream.retry"]
+
+
+def test_a_discard_names_the_last_event_that_stays():
+    play = Play().feed(text("dead"), DIED, OVER)
+    first = next(emit for emit in play.emitted if emit.kind is events.ThinkingStart)
+    (discard,) = play.of(events.StreamDiscarded)
+    assert discard == {"keep_upto": first.seq - 1}
+    attempts = [
+        emit.attempt for emit in play.emitted if emit.kind in (events.StreamDiscarded, events.ThinkingStart)
+    ]
+    assert attempts == [1, 1, 2]
+
+
+def test_trn_2_three_deaths_fail_it():
+    play = Play().feed(text("one"), DIED, OVER, text("two"), DIED, OVER, ARMED, DIED)
+    assert [play.kinds.count(kind) for kind in (events.StreamEnd, events.StreamDiscarded)] == [3, 3]
+    (error,) = play.of(events.TurnError)
+    assert error["error_class"] == "IncompleteStream"
+    for sentence in (error["text"], play.end.error):
+        assert "Backend stream died mid-response (ReadError)" in sentence
+        assert "retries did not recover it" in sentence
+    assert len(play.requests) == 3 and warnings(play)[-1] == "turn.failed"
+    assert play.all(effects.Warn)[-1].severe
+    # The last partial that had any text.
+    assert play.end.interrupted_text == f"two\n\n{BROKEN_OFF_MARK}" and play.end.text is None
+
+
+def test_trn_6_a_death_before_any_token_is_discarded_all_the_same():
+    play = Play().feed(ARMED, DIED)
+    told = len(play.emitted)
+    play.feed(OVER)
+    assert play.kinds[told : told + 2] == [events.StreamDiscarded, events.ThinkingStart]
+
+
+def test_trn_22_a_death_that_is_not_worth_a_retry_is_the_last():
+    odd = happenings.Failed(FailureClass.BAD_REQUEST, "BadRequest")
+    play = Play().feed(text("x"), odd)
+    assert life(play) == [
+        events.ThinkingStart, events.StreamEnd, events.StreamDiscarded, events.TurnError,
+    ]  # fmt: skip
+    assert len(play.requests) == 1 and "retries" not in play.end.error
+
+
+def test_trn_23_26_an_answer_that_cannot_begin_again_fails_with_the_death():
+    play = Play(settings=TurnSettings(creation_tries=1)).feed(text("x"), DIED, OVER, REFUSED)
+    assert "ReadError" in play.end.error and "ConnectError" not in play.end.error
+    assert "stream.retry.recreate_failed" in warnings(play)
+    play = Play(resolves=False)
+    play.feed(happenings.Resolved(play.state.request, play.lanes), text("x"), DIED, OVER)
+    play.feed(happenings.Unresolved(play.state.request, "DeadlineExceeded"))
+    assert "ReadError" in play.end.error and play.end.reason == "stream_died"
+
+
+def test_trn_27_a_refused_key_on_the_way_is_said_itself():
+    end = Play().feed(text("x"), DIED, OVER, DENIED).end
+    assert "configured to mint a credential per call" in end.error and "died" not in end.error
+
+
+def test_trn_16_a_superseded_backoff_is_silent():
+    play = Play().feed(text("x"), DIED)
+    told = len(play.emitted)
+    play.feed(happenings.Superseded(), OVER)
+    assert len(play.emitted) == told and len(play.requests) == 1
+
+
+# A conversation that is too long
+
+
+def test_an_overflow_is_answered_by_a_compaction_once():
+    play = Play().feed(OVERFLOW)
+    assert play.state.phase is Phase.COMPACTING and len(play.all(effects.Compact)) == 1
+    play.feed(happenings.Compacted(), text("recovered"), FINISHED)
+    assert play.end.text == "recovered" and len(play.requests) == 2
+    assert [kind for kind in play.kinds if kind in (events.Overflow, events.Compacted)] == [
+        events.Overflow, events.Compacted,
+    ]  # fmt: skip
+    play = Play().feed(OVERFLOW, happenings.Compacted(), OVERFLOW)
+    assert play.end.reason == "overflow" and len(play.all(effects.Compact)) == 1
+
+
+def test_trn_12_an_overflow_on_the_way_after_a_death():
+    play = Play().feed(
+        text("dead"), DIED, OVER, OVERFLOW, happenings.Compacted(), text("recovered"), FINISHED
+    )
+    assert len(play.requests) == 3 and play.end.text == "recovered"
+
+
+def test_trn_13_what_fails_after_a_compaction_is_said_itself():
+    end = Play().feed(OVERFLOW, happenings.Compacted(), FAULT).end
+    assert "ValueError" in end.error and "Context window exceeded" not in end.error
+
+
+def test_trn_20_an_overflow_in_mid_stream():
+    play = Play().feed(text("dead"), OVERFLOW, happenings.Compacted(), text("recovered"), FINISHED)
+    assert len(play.requests) == 2 and play.end.text == "recovered"
+    assert play.kinds.count(events.StreamDiscarded) == 1
+
+
+def test_a_compaction_that_fails_fails_the_turn_that_overflowed_and_no_other():
+    failed = happenings.NotCompacted("ConnectError")
+    assert Play().feed(OVERFLOW, failed).end.reason == "overflow"
+    crowded = Play(crowded=True)
+    assert crowded.state.phase is Phase.COMPACTING and crowded.requests == []
+    crowded.feed(failed)
+    assert crowded.requests == ["main"]
