@@ -15,6 +15,7 @@ from actors.messages.store import (
     PutDelivery,
     SettleDelivery,
 )
+from storage import beginnings
 from storage.columns import Column, encode
 
 ROUTE = Column.of(Route)
@@ -81,14 +82,26 @@ def delivery_row(row: sqlite3.Row) -> DeliveryRow:
         message_id=row["message_id"],
         created_at=row["created_at"],
         settled_at=row["settled_at"],
+        inbox_id=row["inbox_id"],
+        begins=bool(row["begins"]),
+        in_place=row["in_place"],
     )
 
 
-def insert(connection: sqlite3.Connection, delivery: NewDelivery, turn_id: str | None, at: float) -> None:
+def insert(
+    connection: sqlite3.Connection,
+    delivery: NewDelivery,
+    at: float,
+    *,
+    turn_id: str | None = None,
+    inbox_id: str | None = None,
+    begins: bool = False,
+) -> None:
     """Add a pending delivery, unless it is there already."""
     connection.execute(
-        "INSERT INTO deliveries (delivery_id, peer, chat, route, content, turn_id, state, created_at)"
-        " VALUES (?, ?, ?, ?, ?, ?, 'pending', ?) ON CONFLICT (delivery_id) DO NOTHING",
+        "INSERT INTO deliveries (delivery_id, peer, chat, route, content, turn_id, state, created_at, inbox_id,"
+        " begins, in_place)"
+        " VALUES (?, ?, ?, ?, ?, ?, 'pending', ?, ?, ?, ?) ON CONFLICT (delivery_id) DO NOTHING",
         (
             delivery.delivery_id,
             delivery.peer,
@@ -97,14 +110,17 @@ def insert(connection: sqlite3.Connection, delivery: NewDelivery, turn_id: str |
             delivery.content,
             turn_id,
             at,
+            inbox_id,
+            begins,
+            delivery.in_place,
         ),
     )
 
 
 def put_delivery(connection: sqlite3.Connection, request: PutDelivery) -> DeliveryRow:
     """See PutDelivery."""
-    insert(connection, request.delivery, None, request.at)
-    return _get(connection, request.delivery.delivery_id)
+    insert(connection, request.delivery, request.at)
+    return get(connection, request.delivery.delivery_id)
 
 
 def claim_deliveries(connection: sqlite3.Connection, request: ClaimDeliveries) -> tuple[DeliveryRow, ...]:
@@ -118,7 +134,11 @@ def claim_deliveries(connection: sqlite3.Connection, request: ClaimDeliveries) -
 def _claim(connection: sqlite3.Connection, seq: int) -> DeliveryRow:
     row = _by_seq(connection, seq)
     claimed = msgspec.structs.replace(
-        row, state=DeliveryState.ATTEMPTING, attempts=row.attempts + 1, reason=None
+        row,
+        state=DeliveryState.ATTEMPTING,
+        attempts=row.attempts + 1,
+        reason=None,
+        edits=beginnings.shown_as(connection, row),
     )
     connection.execute(
         "UPDATE deliveries SET state = 'attempting', attempts = ?, reason = NULL WHERE seq = ?",
@@ -137,7 +157,7 @@ def advance_delivery(connection: sqlite3.Connection, request: AdvanceDelivery) -
 
 def settle_delivery(connection: sqlite3.Connection, request: SettleDelivery) -> DeliveryRow:
     """See SettleDelivery."""
-    row = _get(connection, request.delivery_id)
+    row = get(connection, request.delivery_id)
     if request.attempt is not None and request.attempt != row.attempts:
         raise Conflict(f"delivery {request.delivery_id} has been claimed again")
     if row.state is request.state:
@@ -155,6 +175,8 @@ def settle_delivery(connection: sqlite3.Connection, request: SettleDelivery) -> 
         "UPDATE deliveries SET state = ?, reason = ?, message_id = ?, settled_at = ? WHERE delivery_id = ?",
         (settled.state, settled.reason, settled.message_id, settled.settled_at, settled.delivery_id),
     )
+    if settled.begins:
+        beginnings.settled(connection, settled)
     return settled
 
 
@@ -166,6 +188,7 @@ def lose_attempts(connection: sqlite3.Connection, request: LoseAttempts) -> int:
         (request.at,),
     )
     if done.rowcount:
+        beginnings.forget_all_void(connection)
         return done.rowcount
     # Nothing, or all of it the first time that this was asked.
     row = connection.execute(
@@ -244,7 +267,7 @@ def peers_with_deliveries(connection: sqlite3.Connection, request: PeersWithDeli
     return tuple(row["peer"] for row in rows)
 
 
-def _get(connection: sqlite3.Connection, delivery_id: str) -> DeliveryRow:
+def get(connection: sqlite3.Connection, delivery_id: str) -> DeliveryRow:
     row = connection.execute("SELECT * FROM deliveries WHERE delivery_id = ?", (delivery_id,)).fetchone()
     if row is None:
         raise NotFound(f"there is no delivery {delivery_id}")

@@ -9,6 +9,7 @@ from actors.messages import quarantine
 from actors.messages import store as requests
 from storage import (
     acceptance,
+    answers,
     bindings,
     chats,
     deliveries,
@@ -53,6 +54,8 @@ def families(seal: Seal, conversations: Conversations, retention: RetentionSetti
         requests.PostToChat: chats.post_to_chat,
         requests.EditPost: partial(history.edit_post, conversations=conversations),
         requests.PutDelivery: deliveries.put_delivery,
+        requests.BeginAnswer: answers.begin_answer,
+        requests.WithdrawBeginning: answers.withdraw_beginning,
         requests.ClaimDeliveries: deliveries.claim_deliveries,
         requests.AdvanceDelivery: deliveries.advance_delivery,
         requests.SettleDelivery: deliveries.settle_delivery,

@@ -7,7 +7,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from actors.exceptions import SchemaTooNew, StoreUnavailable
-from storage.schema import APPLICATION_ID, COLUMNS, QUARANTINES, TABLES, VERSION
+from storage.schema import (
+    APPLICATION_ID,
+    BEGINNINGS,
+    COLUMNS,
+    DELIVERY_COLUMNS,
+    QUARANTINES,
+    TABLES,
+    VERSION,
+)
 
 Step = Callable[[sqlite3.Connection], None]
 
@@ -25,7 +33,14 @@ def add_tool_calls_and_parts(connection: sqlite3.Connection) -> None:
         connection.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
 
 
-STEPS: Mapping[int, Step] = {1: add_quarantines, 2: add_tool_calls_and_parts}
+def add_beginnings(connection: sqlite3.Connection) -> None:
+    """Lead from version 3 to 4."""
+    for table, column in DELIVERY_COLUMNS:
+        connection.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
+    connection.execute(BEGINNINGS)
+
+
+STEPS: Mapping[int, Step] = {1: add_quarantines, 2: add_tool_calls_and_parts, 3: add_beginnings}
 """The step that leads away from each older version."""
 
 

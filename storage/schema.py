@@ -5,7 +5,7 @@ Tables that only grow at one end have a ``seq``: rows come in its order and leav
 no index on time.
 """
 
-VERSION = 3
+VERSION = 4
 
 APPLICATION_ID = 0x5475726E
 """Marks the file as ours: "Turn"."""
@@ -49,6 +49,17 @@ COLUMNS = (
     ("turns", "tool_calls BLOB"),
 )
 """The columns that came with version 3, each the last of its table."""
+
+DELIVERY_COLUMNS = (
+    # The message that is answered; whether it is the beginning of an answer; what the message with that becomes.
+    ("deliveries", "inbox_id TEXT"),
+    ("deliveries", "begins INTEGER NOT NULL DEFAULT 0"),
+    ("deliveries", "in_place TEXT"),
+)
+"""The columns that came with version 4, in the order of their table's last ones."""
+
+BEGINNINGS = "CREATE INDEX deliveries_beginnings ON deliveries (inbox_id, seq) WHERE begins = 1"
+"""The index that came with version 4."""
 
 TABLES = """
 -- Relay peers. link_gen numbers their links and only grows.
@@ -199,7 +210,8 @@ CREATE TABLE history (
 );
 CREATE INDEX history_session ON history (session_id, seq);
 
--- Texts on their way to chats. settled_at is set while nobody is to send it.
+-- Texts on their way to chats. settled_at is set while nobody is to send it. One that begins shows an answer to inbox_id
+-- while it is being made; the one at its end edits that message, with in_place if it is set, else with content.
 CREATE TABLE deliveries (
     seq         INTEGER PRIMARY KEY AUTOINCREMENT,
     delivery_id TEXT NOT NULL UNIQUE,
@@ -214,7 +226,10 @@ CREATE TABLE deliveries (
     parts_done  INTEGER NOT NULL DEFAULT 0,
     message_id  TEXT,
     created_at  REAL NOT NULL,
-    settled_at  REAL
+    settled_at  REAL,
+    inbox_id    TEXT,
+    begins      INTEGER NOT NULL DEFAULT 0,
+    in_place    TEXT
 );
 CREATE INDEX deliveries_open ON deliveries (state, peer, chat, seq) WHERE settled_at IS NULL;
 CREATE INDEX deliveries_pending ON deliveries (seq) WHERE state = 'pending';
@@ -228,4 +243,4 @@ CREATE TABLE events (
     at          REAL NOT NULL,
     data        BLOB NOT NULL
 );
-""" + "".join(f"{statement};" for statement in QUARANTINES)
+""" + "".join(f"{statement};" for statement in (BEGINNINGS, *QUARANTINES))

@@ -26,7 +26,7 @@ from actors.messages.store import (
     TakeTurn,
     Unfinished,
 )
-from storage import deliveries, history, sessions
+from storage import answers, history, sessions
 from storage.columns import Column, encode_or_none
 from storage.conversations import Conversations
 
@@ -203,8 +203,8 @@ def end_turn(connection: sqlite3.Connection, request: EndTurn) -> TurnRow:
         ),
     )
     _write_outcome(connection, request, ended.session_id)
-    if request.delivery is not None:
-        deliveries.insert(connection, request.delivery, request.turn_id, request.at)
+    if ended.origin is Origin.RELAY or request.delivery is not None:
+        answers.end_answer(connection, ended, request.delivery, request.at)
     return ended
 
 

@@ -196,7 +196,11 @@ class TurnRow(Row, frozen=True, kw_only=True):
 
 
 class DeliveryRow(Row, frozen=True, kw_only=True):
-    """One text for one chat of one peer. ``parts_done`` counts the pieces whose results were seen."""
+    """
+    One text for one chat of one peer. ``parts_done`` counts the pieces whose results were seen.
+
+    While an answer is being made, its beginning is a delivery, too; the one of the turn's end then takes its place.
+    """
 
     delivery_id: str
     peer: str
@@ -212,6 +216,14 @@ class DeliveryRow(Row, frozen=True, kw_only=True):
     message_id: str | None
     created_at: float
     settled_at: float | None
+    inbox_id: str | None = None
+    """The message that it answers, if it is a turn's."""
+    begins: bool = False
+    """It is the beginning of an answer."""
+    in_place: str | None = None
+    """What the message with the beginning becomes, if not ``content``."""
+    edits: str | None = None
+    """The message with the beginning, if there is one; known when it is claimed."""
 
 
 class PeerRow(Row, frozen=True, kw_only=True):
@@ -306,3 +318,6 @@ class NewDelivery(Row, frozen=True, kw_only=True):
     peer: str
     route: Route
     content: str
+    """Empty: there is something to say only where a beginning of the answer was shown."""
+    in_place: str | None = None
+    """What a message with such a beginning becomes, if not ``content``."""

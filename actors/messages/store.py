@@ -181,6 +181,7 @@ class EndTurn(Write[TurnRow], frozen=True, kw_only=True):
     """Our own sentence, kept in the history beside (CHAT-1)."""
     usage: dict[str, int] | None = None
     delivery: NewDelivery | None = None
+    """It takes the place of the answer's beginning, if one was shown; one that was not shown yet never will be."""
 
 
 class GetTurn(Read[TurnRow | None], frozen=True, kw_only=True):
@@ -283,6 +284,25 @@ class PutDelivery(Write[DeliveryRow], frozen=True, kw_only=True):
     delivery: NewDelivery
 
 
+class BeginAnswer(Write[DeliveryRow], frozen=True, kw_only=True):
+    """
+    Keep the beginning of a running turn's answer as a delivery, to be shown while the rest is being made.
+
+    Answers the row of the message that shows a beginning to the same inbox row already, if there is one: it goes on
+    there. Repeating it answers the stored row. Refused with Conflict if the turn is not running under ``turn_gen``.
+    """
+
+    turn_id: str
+    turn_gen: int
+    delivery: NewDelivery
+
+
+class WithdrawBeginning(Write[bool], frozen=True, kw_only=True):
+    """Forget a beginning that is still pending. Says whether it was never sent. Repeating it is harmless."""
+
+    delivery_id: str
+
+
 class ClaimDeliveries(Write[tuple[DeliveryRow, ...]], frozen=True, kw_only=True):
     """
     Turn pending deliveries of a peer into ``attempting`` and answer them: of each chat the oldest unsettled one.
@@ -308,6 +328,7 @@ class SettleDelivery(Write[DeliveryRow], frozen=True, kw_only=True):
     Leave ``attempting`` for pending (a definite failure), unknown, delivered or dead. Repeating it is harmless.
 
     An unknown one may still become any of these, and a pending one dead. Everything else is refused with Conflict.
+    A beginning that would be pending again is forgotten: the next one says more.
     """
 
     delivery_id: str

@@ -86,17 +86,24 @@ def reclaim(turn: TurnRow, now: float) -> tuple[Write[Any], ...]:
 def interruption(cut: CutTurn, cause: Cause, again: bool, now: float) -> EndTurn:
     """Return the end of a turn that was cut off; its chat is told unless the message is turned ``again``."""
     text = notice(cause)
+    interrupted_text = f"{cut.partial}\n\n{INTERRUPTED_MARK}" if cut.partial else None
     delivery = None
     if cut.origin is Origin.RELAY and cut.route is not None and not again:
         # Named after the turn, so that a repeated end stores no second one.
         name = f"{cut.turn_id}-notice-{cut.turn_gen}"
-        delivery = NewDelivery(delivery_id=name, peer=cut.peer, route=cut.route, content=text)
+        delivery = NewDelivery(
+            delivery_id=name,
+            peer=cut.peer,
+            route=cut.route,
+            content=text,
+            in_place=f"{interrupted_text}\n\n{text}" if interrupted_text is not None else None,
+        )
     return EndTurn(
         turn_id=cut.turn_id,
         turn_gen=cut.turn_gen,
         state=TurnState.INTERRUPTED,
         reason=str(cause),
-        interrupted_text=f"{cut.partial}\n\n{INTERRUPTED_MARK}" if cut.partial else None,
+        interrupted_text=interrupted_text,
         notice=None if again else text,
         delivery=delivery,
         at=now,

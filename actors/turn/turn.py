@@ -348,16 +348,30 @@ class Turn(Actor):
         )
 
     def _delivery(self, end: End) -> NewDelivery | None:
-        """The chat gets the answer, or the sentence that says why there is none (CHAT-1)."""
+        """
+        The chat gets the answer, or the sentence that says why there is none (CHAT-1).
+
+        Where a beginning was shown, that stays with its marker; of a cancelled turn nothing else is said.
+        """
         taken = self._taken
-        if taken.origin is not Origin.RELAY or taken.route is None or end.state is TurnState.CANCELLED:
+        if taken.origin is not Origin.RELAY or taken.route is None:
             return None
-        content = end.text or end.notice
-        if not content:
+        content, in_place = end.text or end.notice or "", None
+        if end.state is TurnState.CANCELLED:
+            content, in_place = "", end.text
+        elif end.interrupted_text is not None:
+            in_place = f"{end.interrupted_text}\n\n{end.notice}"
+        if not (content or in_place):
             return None
         # Named after the turn, so that a repeated end stores no second one.
         delivery_id = f"{taken.turn_id}-answer-{taken.turn_gen}"
-        return NewDelivery(delivery_id=delivery_id, peer=taken.peer, route=taken.route, content=content)
+        return NewDelivery(
+            delivery_id=delivery_id,
+            peer=taken.peer,
+            route=taken.route,
+            content=content,
+            in_place=in_place,
+        )
 
     def _end_answered(self, message: EndAnswered) -> None:
         if message.row is not None:

@@ -13,7 +13,7 @@ from actors.messages.store import ReadHistory
 from storage import Database, open_database
 from storage.database import FILE
 from storage.migrations import migrate
-from storage.schema import COLUMNS, VERSION
+from storage.schema import COLUMNS, DELIVERY_COLUMNS, VERSION
 from storage.settings import StoreSettings
 from tests import disk
 from tests.storage.box import StoreBox
@@ -56,6 +56,10 @@ def state(path):
 
 def lead_back(raw, version):
     """Make a database of the present version what ``version`` had."""
+    if version < 4:
+        raw.execute("DROP INDEX deliveries_beginnings")
+        for table, column in DELIVERY_COLUMNS:
+            raw.execute(f"ALTER TABLE {table} DROP COLUMN {column.split()[0]}")
     if version < 3:
         for table, column in COLUMNS:
             raw.execute(f"ALTER TABLE {table} DROP COLUMN {column.split()[0]}")

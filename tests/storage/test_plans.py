@@ -5,6 +5,7 @@ import asyncio
 from actors.messages.quarantine import ReadQuarantines
 from actors.messages.rows import DeliveryState, NewDelivery, Origin, Route, TurnState
 from actors.messages.store import (
+    BeginAnswer,
     BuryMessage,
     CheckStore,
     ClaimDeliveries,
@@ -30,6 +31,7 @@ from actors.messages.store import (
     SettleDelivery,
     TakeTurn,
     Unfinished,
+    WithdrawBeginning,
 )
 from storage.retention import Retain
 
@@ -44,7 +46,14 @@ async def hot(store):
     taken = await store.take(accepted.session_id)
     await store.ask(FlushPartial(turn_id=taken.turn_id, turn_gen=taken.turn_gen, text="x", at=1.0))
     route = Route(platform="discord", chat_id="C")
-    delivery = NewDelivery(delivery_id="d", peer="p", route=route, content="x")
+    delivery = NewDelivery(delivery_id="d", peer="p", route=route, content="", in_place="x")
+    beginning = NewDelivery(delivery_id="b", peer="p", route=route, content="x")
+    begin = BeginAnswer(turn_id=taken.turn_id, turn_gen=taken.turn_gen, delivery=beginning, at=1.0)
+    await store.ask(begin)
+    await store.ask(WithdrawBeginning(delivery_id="b", at=1.0))
+    await store.ask(begin)
+    await store.ask(ClaimDeliveries(peer="p", at=1.0))
+    await store.ask(SettleDelivery(delivery_id="b", state=DeliveryState.DELIVERED, message_id="m", at=1.0))
     await store.end(taken, TurnState.COMMITTED, text="x", delivery=delivery)
     await store.ask(ClaimDeliveries(peer="p", at=1.0))
     await store.ask(SettleDelivery(delivery_id="d", state=DeliveryState.DELIVERED, at=1.0))

@@ -43,6 +43,13 @@ WRITES = (
     requests.PostToChat(at=2.0, post_id="o2", author="bot", content="x", **NEW),
     requests.EditPost(at=2.0, seq=1, author="bot", content="new"),
     requests.PutDelivery(at=2.0, delivery=DELIVERY),
+    requests.BeginAnswer(
+        at=2.0,
+        turn_id="running",
+        turn_gen=1,
+        delivery=msgspec.structs.replace(DELIVERY, delivery_id="b2"),
+    ),
+    requests.WithdrawBeginning(at=2.0, delivery_id="b1"),
     requests.AdvanceDelivery(at=2.0, delivery_id="d1", parts_done=1),
     requests.SettleDelivery(at=2.0, delivery_id="d1", state=DeliveryState.DELIVERED, attempt=1),
     requests.LoseAttempts(at=2.0),
@@ -97,6 +104,8 @@ async def furnished(store):
     await store.accept(inbox_id="now", session_key="c", turn_id="running")
     (running,) = await store.ask(requests.SessionsWithMail())
     await store.take(running)
+    beginning = msgspec.structs.replace(DELIVERY, delivery_id="b1", peer="q")
+    await store.ask(requests.BeginAnswer(at=1.0, turn_id="running", turn_gen=1, delivery=beginning))
     await store.accept(inbox_id="waiting", session_key="d", turn_id="admitted")
     first_delivery = msgspec.structs.replace(DELIVERY, delivery_id="d1")
     await store.ask(requests.PutDelivery(at=1.0, delivery=first_delivery))
