@@ -42,14 +42,15 @@ class Scraped:
             assert response.status == 200
             return await response.text()
 
-    async def values(self, name: str) -> dict[str, float]:
-        """Return a metric's values by its last label."""
-        return {
-            list(sample.labels.values())[-1] if sample.labels else "": sample.value
-            for family in parser.text_string_to_metric_families(await self.text())
-            for sample in family.samples
-            if sample.name == name
-        }
+    async def values(self, name: str, label: str = "") -> dict[str, float]:
+        """Return a metric's values by one of its labels, added up over the others."""
+        found: dict[str, float] = {}
+        for family in parser.text_string_to_metric_families(await self.text()):
+            for sample in family.samples:
+                if sample.name == name:
+                    key = sample.labels.get(label, "")
+                    found[key] = found.get(key, 0) + sample.value
+        return found
 
     async def say(self, text: str = CANARY) -> tuple[int, Any]:
         headers = {"Authorization": f"Bearer {self.daemon.api_key}", "X-Session-Id": f"{CANARY}-chat"}
@@ -76,19 +77,14 @@ async def test_adm_10_each_attempt_is_counted_once_as_what_it_came_to(
     assert (await scraped.say())[0] == 200
     backend.script(Reply(401, {"error": {"message": CANARY}}))
     assert (await scraped.say())[0] == 500
-    assert await scraped.values("turnkeep_attempts_total") == {
+    assert await scraped.values("turnkeep_attempts_total", "outcome") == {
         "server_error": 1,
         "completed": 1,
         "auth_refused": 1,
     }
-    assert await scraped.values("turnkeep_first_token_seconds_count") == {"small": 1}
-    tokens = {
-        (sample.labels["kind"], sample.labels["estimated"]): sample.value
-        for family in parser.text_string_to_metric_families(await scraped.text())
-        for sample in family.samples
-        if sample.name == "turnkeep_tokens_total"
-    }
-    assert tokens == {("prompt", "false"): 7, ("completion", "false"): 11}
+    assert await scraped.values("turnkeep_first_token_seconds_count", "lane") == {"small": 1}
+    assert await scraped.values("turnkeep_tokens_total", "kind") == {"prompt": 7, "completion": 11}
+    assert await scraped.values("turnkeep_tokens_total", "estimated") == {"false": 18}
 
 
 @pytest.mark.parametrize(
@@ -108,9 +104,23 @@ async def test_adm_10_an_attempt_that_dies_or_is_stopped_has_its_own_outcome(
     await asking
 
     async def counted() -> bool:
-        return set(await scraped.values("turnkeep_attempts_total")) == {outcome}
+        return set(await scraped.values("turnkeep_attempts_total", "outcome")) == {outcome}
 
     await until(counted)
+
+
+async def test_adm_10_every_attempt_of_a_turn_is_counted_and_an_estimate_is_told_as_one(
+    scraped: Scraped, backend: FakeBackend
+) -> None:
+    backend.script(Role(), Text("Hel"), Die("rst"), times=2)
+    # What was used is lost with the connection.
+    backend.script(Role(), Text("Hello"), Finish(), Die("rst"))
+    status, body = await scraped.say()
+    assert status == 200 and body["choices"][0]["message"]["content"] == "Hello"
+    assert await scraped.values("turnkeep_attempts_total", "outcome") == {"incomplete": 2, "completed": 1}
+    assert await scraped.values("turnkeep_first_token_seconds_count", "lane") == {"small": 3}
+    tokens = await scraped.values("turnkeep_tokens_total", "estimated")
+    assert set(tokens) == {"true"} and tokens["true"] >= 1
 
 
 async def test_rel_6_nothing_but_the_lanes_name_is_in_the_metrics(
@@ -129,5 +139,5 @@ async def test_adm_10_the_daemon_shows_its_runtime(scraped: Scraped) -> None:
         return (await scraped.values("turnkeep_loop_lag_seconds_count"))[""] >= 2
 
     await until(came_round)
-    assert (await scraped.values("turnkeep_actors"))["running"] > 8
+    assert (await scraped.values("turnkeep_actors", "state"))["running"] > 8
     assert (await scraped.values("turnkeep_store_commits_total"))[""] > 0
