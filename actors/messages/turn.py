@@ -14,7 +14,7 @@ class StopGeneration(ControlMessage, frozen=True, kw_only=True):
     """End the turn now: close the stream, keep what was produced."""
 
     by: str
-    """Who: user, client_gone, interrupt, superseded, shutdown."""
+    """Who or why: user, client_gone, stream_died (its client was sent text that is void), interrupt, superseded, shutdown."""
 
 
 class AttachTurnWatcher(ControlMessage, frozen=True, kw_only=True):
