@@ -63,12 +63,13 @@ def append(
     turn_id: str | None = None,
     inbox_id: str | None = None,
     author: str | None = None,
+    upto: int | None = None,
 ) -> int:
     """Add a row; return its seq."""
     cursor = connection.execute(
-        "INSERT INTO history (session_id, turn_id, inbox_id, role, content, kind, author, at, beside)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (session_id, turn_id, inbox_id, entry.role, entry.content, kind, author, at, beside(entry)),
+        "INSERT INTO history (session_id, turn_id, inbox_id, role, content, kind, author, at, beside, upto)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (session_id, turn_id, inbox_id, entry.role, entry.content, kind, author, at, beside(entry), upto),
     )
     return int(cursor.lastrowid or 0)
 

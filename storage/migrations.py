@@ -11,7 +11,9 @@ from storage.schema import (
     APPLICATION_ID,
     BEGINNINGS,
     COLUMNS,
+    COMPACTIONS,
     DELIVERY_COLUMNS,
+    ERRORS,
     QUARANTINES,
     TABLES,
     VERSION,
@@ -40,7 +42,19 @@ def add_beginnings(connection: sqlite3.Connection) -> None:
     connection.execute(BEGINNINGS)
 
 
-STEPS: Mapping[int, Step] = {1: add_quarantines, 2: add_tool_calls_and_parts, 3: add_beginnings}
+def add_errors_and_find_compactions(connection: sqlite3.Connection) -> None:
+    """Lead from version 4 to 5."""
+    for table, column in ERRORS:
+        connection.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
+    connection.execute(COMPACTIONS)
+
+
+STEPS: Mapping[int, Step] = {
+    1: add_quarantines,
+    2: add_tool_calls_and_parts,
+    3: add_beginnings,
+    4: add_errors_and_find_compactions,
+}
 """The step that leads away from each older version."""
 
 

@@ -5,7 +5,7 @@ Tables that only grow at one end have a ``seq``: rows come in its order and leav
 no index on time.
 """
 
-VERSION = 4
+VERSION = 5
 
 APPLICATION_ID = 0x5475726E
 """Marks the file as ours: "Turn"."""
@@ -60,6 +60,12 @@ DELIVERY_COLUMNS = (
 
 BEGINNINGS = "CREATE INDEX deliveries_beginnings ON deliveries (inbox_id, seq) WHERE begins = 1"
 """The index that came with version 4."""
+
+ERRORS = (("turns", "error TEXT"),)
+"""The columns that came with version 5."""
+
+COMPACTIONS = "CREATE INDEX history_compaction ON history (session_id, seq) WHERE kind = 'compaction'"
+"""Finds a session's newest compaction, or that it has none, without a look at what was said. It came with version 5."""
 
 TABLES = """
 -- Relay peers. link_gen numbers their links and only grows.
@@ -184,7 +190,8 @@ CREATE TABLE turns (
     tries       INTEGER NOT NULL,
     admitted_at REAL NOT NULL,
     ended_at    REAL,
-    tool_calls  BLOB
+    tool_calls  BLOB,
+    error       TEXT
 );
 -- One running turn a session, whatever the actors believe (TRN-53).
 CREATE UNIQUE INDEX turns_running ON turns (session_id) WHERE state = 'running';
@@ -243,4 +250,4 @@ CREATE TABLE events (
     at          REAL NOT NULL,
     data        BLOB NOT NULL
 );
-""" + "".join(f"{statement};" for statement in (BEGINNINGS, *QUARANTINES))
+""" + "".join(f"{statement};" for statement in (BEGINNINGS, *QUARANTINES, COMPACTIONS))

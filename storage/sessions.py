@@ -11,6 +11,7 @@ TITLE_LENGTH = 60
 SELECT = """
 SELECT s.*,
     (SELECT state FROM turns t WHERE t.session_id = s.session_id ORDER BY t.seq DESC LIMIT 1) AS last_turn,
+    (SELECT error FROM turns t WHERE t.session_id = s.session_id ORDER BY t.seq DESC LIMIT 1) AS last_error,
     (SELECT count(*) FROM inbox i WHERE i.session_id = s.session_id AND i.state = 'accepted') AS queued
 FROM sessions s
 """
@@ -32,6 +33,7 @@ def session_row(row: sqlite3.Row) -> SessionRow:
         active_at=row["active_at"],
         end_reason=row["end_reason"],
         last_turn=TurnState(row["last_turn"]) if row["last_turn"] is not None else None,
+        last_error=row["last_error"],
         queued=row["queued"],
     )
 

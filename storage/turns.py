@@ -58,6 +58,7 @@ def turn_row(row: sqlite3.Row) -> TurnRow:
         tries=row["tries"],
         admitted_at=row["admitted_at"],
         ended_at=row["ended_at"],
+        error=row["error"],
     )
 
 
@@ -189,8 +190,8 @@ def end_turn(connection: sqlite3.Connection, request: EndTurn) -> TurnRow:
         raise Conflict(f"turn {request.turn_id} is {row['state']} under generation {row['turn_gen']}")
     ended = _ended(turn_row(row), request)
     connection.execute(
-        "UPDATE turns SET state = ?, reason = ?, text = ?, tool_calls = ?, partial = ?, usage = ?, ended_at = ?"
-        " WHERE seq = ?",
+        "UPDATE turns SET state = ?, reason = ?, text = ?, tool_calls = ?, partial = ?, usage = ?, ended_at = ?,"
+        " error = ? WHERE seq = ?",
         (
             ended.state,
             ended.reason,
@@ -199,6 +200,7 @@ def end_turn(connection: sqlite3.Connection, request: EndTurn) -> TurnRow:
             ended.partial,
             encode_or_none(ended.usage),
             ended.ended_at,
+            ended.error,
             row["seq"],
         ),
     )
@@ -219,6 +221,7 @@ def _ended(turn: TurnRow, request: EndTurn) -> TurnRow:
         partial="" if committed else request.interrupted_text or request.text or turn.partial,
         usage=request.usage,
         ended_at=request.at,
+        error=request.error,
     )
 
 

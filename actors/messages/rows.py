@@ -138,7 +138,7 @@ class Route(Row, frozen=True, kw_only=True):
 
 
 class SessionRow(Row, frozen=True, kw_only=True):
-    """A conversation. ``last_turn`` and ``queued`` are counted when it is read."""
+    """A conversation. ``last_turn``, ``last_error`` and ``queued`` are looked up when it is read."""
 
     session_id: str
     kind: SessionKind
@@ -153,6 +153,8 @@ class SessionRow(Row, frozen=True, kw_only=True):
     active_at: float
     end_reason: str | None = None
     last_turn: TurnState | None = None
+    last_error: str | None = None
+    """Of its last turn, if that failed."""
     queued: int = 0
 
 
@@ -169,6 +171,14 @@ class HistoryRow(Row, frozen=True, kw_only=True):
     author: str | None = None
     tool_calls: tuple[ToolCall, ...] = ()
     """What a row of the assistant asked for."""
+
+
+class Said(Row, frozen=True, kw_only=True):
+    """One message of a conversation, and where it stands in the history; of a summary, up to where it stands for it."""
+
+    seq: int
+    entry: Entry
+    summary: bool = False
 
 
 class TurnRow(Row, frozen=True, kw_only=True):
@@ -193,6 +203,8 @@ class TurnRow(Row, frozen=True, kw_only=True):
     """How often the message has been turned, this one included."""
     admitted_at: float
     ended_at: float | None
+    error: str | None = None
+    """Of a failed one: its class in a sentence of ours, for whoever looks after Turnkeep."""
 
 
 class DeliveryRow(Row, frozen=True, kw_only=True):

@@ -29,6 +29,7 @@ from actors.messages.rows import (
     PeerRow,
     Route,
     Row,
+    Said,
     SessionKind,
     SessionRow,
     TakenTurn,
@@ -180,6 +181,8 @@ class EndTurn(Write[TurnRow], frozen=True, kw_only=True):
     notice: str | None = None
     """Our own sentence, kept in the history beside (CHAT-1)."""
     usage: dict[str, int] | None = None
+    error: str | None = None
+    """Why a failed one failed: class and wording of ours, for whoever looks after Turnkeep."""
     delivery: NewDelivery | None = None
     """It takes the place of the answer's beginning, if one was shown; one that was not shown yet never will be."""
 
@@ -246,6 +249,35 @@ class ReadHistory(Read[tuple[HistoryRow, ...]], frozen=True, kw_only=True):
     limit: int = 100
     before: int | None = None
     """Only rows with a smaller seq."""
+
+
+# Compaction
+
+
+class ReadConversation(Read[tuple[Said, ...]], frozen=True, kw_only=True):
+    """
+    What a model gets of a session before the message of ``inbox_id``, oldest first, a summary before all others.
+
+    Of a message that is turned again only what had been said before it; nothing that came since.
+    """
+
+    session_id: str
+    inbox_id: str
+
+
+class CompactHistory(Write[tuple[Entry, ...]], frozen=True, kw_only=True):
+    """
+    Let models get ``summary`` in place of all messages up to the one with the seq ``upto``. Answers what the turn's model
+    gets from here on, its message last.
+
+    Only the running turn may, so that nothing of a lost one changes what its successor got: else Conflict. Invalid if the
+    turn's own message is among those. Once a summary stands up to there, repeating it changes nothing.
+    """
+
+    turn_id: str
+    turn_gen: int
+    upto: int
+    summary: str
 
 
 # The console's chats

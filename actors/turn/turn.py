@@ -338,6 +338,7 @@ class Turn(Actor):
             interrupted_text=end.interrupted_text,
             notice=end.notice,
             usage=end.usage,
+            error=end.error,
             delivery=self._delivery(end),
             at=self.ctx.wall(),
         )

@@ -13,7 +13,7 @@ from actors.messages.store import ReadHistory
 from storage import Database, open_database
 from storage.database import FILE
 from storage.migrations import migrate
-from storage.schema import COLUMNS, DELIVERY_COLUMNS, VERSION
+from storage.schema import COLUMNS, DELIVERY_COLUMNS, ERRORS, VERSION
 from storage.settings import StoreSettings
 from tests import disk
 from tests.storage.box import StoreBox
@@ -56,6 +56,10 @@ def state(path):
 
 def lead_back(raw, version):
     """Make a database of the present version what ``version`` had."""
+    if version < 5:
+        raw.execute("DROP INDEX history_compaction")
+        for table, column in ERRORS:
+            raw.execute(f"ALTER TABLE {table} DROP COLUMN {column.split()[0]}")
     if version < 4:
         raw.execute("DROP INDEX deliveries_beginnings")
         for table, column in DELIVERY_COLUMNS:
@@ -69,9 +73,10 @@ def lead_back(raw, version):
 
 
 def columns(raw):
-    """Return the columns of each table."""
+    """Return the columns of each table, and the indexes."""
     names = [row[0] for row in raw.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
-    return {name: raw.execute(f"PRAGMA table_info({name})").fetchall() for name in names}
+    indexes = {row[0] for row in raw.execute("SELECT sql FROM sqlite_schema WHERE type = 'index'")}
+    return {name: raw.execute(f"PRAGMA table_info({name})").fetchall() for name in names}, indexes
 
 
 async def test_a_kill_in_the_middle_of_a_step_leaves_the_version_before_it(tmp_path):

@@ -9,6 +9,7 @@ from actors.messages.store import (
     BuryMessage,
     CheckStore,
     ClaimDeliveries,
+    CompactHistory,
     EndTurn,
     FindKey,
     FlushPartial,
@@ -23,6 +24,7 @@ from actors.messages.store import (
     LoseAttempts,
     PeersWithDeliveries,
     PutDelivery,
+    ReadConversation,
     ReadEvents,
     ReadEventsBefore,
     ReadHistory,
@@ -45,6 +47,10 @@ async def hot(store):
     await store.accept(buffer_id="b", body_hash="other", inbox_id="I", turn_id="U", session_key="k")
     taken = await store.take(accepted.session_id)
     await store.ask(FlushPartial(turn_id=taken.turn_id, turn_gen=taken.turn_gen, text="x", at=1.0))
+    await store.ask(ReadConversation(session_id=taken.session_id, inbox_id=taken.inbox_id))
+    await store.ask(
+        CompactHistory(turn_id=taken.turn_id, turn_gen=taken.turn_gen, upto=0, summary="x", at=1.0)
+    )
     route = Route(platform="discord", chat_id="C")
     delivery = NewDelivery(delivery_id="d", peer="p", route=route, content="", in_place="x")
     beginning = NewDelivery(delivery_id="b", peer="p", route=route, content="x")

@@ -39,6 +39,7 @@ WRITES = (
     requests.EndTurn(
         at=2.0, turn_id="running", turn_gen=1, state=TurnState.COMMITTED, text="x", delivery=DELIVERY
     ),
+    requests.CompactHistory(at=2.0, turn_id="now", turn_gen=1, upto=1, summary="x"),
     requests.OpenSession(at=2.0, **{**NEW, "session_key": "another"}),
     requests.PostToChat(at=2.0, post_id="o2", author="bot", content="x", **NEW),
     requests.EditPost(at=2.0, seq=1, author="bot", content="new"),
@@ -106,6 +107,9 @@ async def furnished(store):
     await store.take(running)
     beginning = msgspec.structs.replace(DELIVERY, delivery_id="b1", peer="q")
     await store.ask(requests.BeginAnswer(at=1.0, turn_id="running", turn_gen=1, delivery=beginning))
+    await store.accept(inbox_id="long", session_key="e", turn_id="now")
+    (running,) = await store.ask(requests.SessionsWithMail())
+    await store.take(running)
     await store.accept(inbox_id="waiting", session_key="d", turn_id="admitted")
     first_delivery = msgspec.structs.replace(DELIVERY, delivery_id="d1")
     await store.ask(requests.PutDelivery(at=1.0, delivery=first_delivery))

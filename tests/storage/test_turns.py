@@ -7,6 +7,7 @@ from actors.messages.rows import DeliveryState, HistoryKind, NewDelivery, Route,
 from actors.messages.store import (
     EndTurn,
     FlushPartial,
+    GetSession,
     GetTurn,
     ListDeliveries,
     ListTurns,
@@ -77,6 +78,16 @@ async def test_ending_otherwise_after_an_end_is_a_conflict(store):
     await store.end(taken, TurnState.COMMITTED, text="yes")
     with pytest.raises(Conflict):
         await store.end(taken, TurnState.FAILED)
+
+
+async def test_why_a_turn_failed_is_kept_with_it_and_shown_until_the_next(store):
+    accepted = await store.accept()
+    row = await store.end(await store.take(accepted.session_id), TurnState.FAILED, error="It (ReadError).")
+    assert (await store.ask(GetTurn(turn_id=row.turn_id))).error == row.error == "It (ReadError)."
+    assert (await store.ask(GetSession(session_id=accepted.session_id))).last_error == "It (ReadError)."
+    await store.accept()
+    await store.take(accepted.session_id)
+    assert (await store.ask(GetSession(session_id=accepted.session_id))).last_error is None
 
 
 async def test_an_unknown_turn_does_not_end(store):
