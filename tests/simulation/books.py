@@ -8,15 +8,6 @@ from actors.messages.rows import ENDED_TURNS
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-EXPECTED_ERRORS = {
-    "actor.crashed",
-    "store.batch_failed",
-    "relay.socket_failed",
-    "actor.stop_failed",
-    "turn.failed",
-}
-"""Logged as errors when something was made to fail; what failed is looked at below."""
-
 MADE = {"Injected", "StoreUnavailable", "OperationalError", "CancelledError"}
 """Classes of what was made to fail."""
 
@@ -142,7 +133,7 @@ def _check_runtime(world: "World") -> None:
 
 
 def _was_made(event: str, fields: dict[str, Any]) -> bool:
-    if event == "store.batch_failed" or event in ("actor.quarantined", "actor.stuck"):
+    if event in ("store.batch_failed", "actor.quarantined", "actor.stuck", "turn.failed"):
         return True
     told = " ".join(str(value) for value in fields.values())
     return any(name in told for name in MADE)
