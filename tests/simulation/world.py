@@ -67,8 +67,7 @@ class World:
         self.chats = [f"r{n}" for n in range(self.random.randint(1, 4))]
         self.settings: dict[str, Any] = {
             "data_dir": str(self.data),
-            # An address of this process alone, so that runs in parallel may listen on the same port; always as long.
-            "server.host": f"127.{100 + os.getpid() // 150 % 150}.{100 + os.getpid() % 150}.1",
+            "server.host": own_address(),
             "server.port": PORT,
             "supervision.sweep_s": 1.0,
             "session.idle_s": self.random.choice([0.2, 5.0, 60.0]),
@@ -330,13 +329,18 @@ def _replies(world: World) -> Iterator[None]:
         Reply.__init__ = make
 
 
+def own_address() -> str:
+    """Return an address of this process alone, always as long: runs in parallel listen on the same port."""
+    return f"127.{100 + os.getpid() // 150 % 150}.{100 + os.getpid() % 150}.1"
+
+
 @cache
 def _prepared() -> tuple[Path, str]:
     """Return a data directory with a peer in it, and the peer's secret: a first run costs what a copy does not."""
     root = Path(tempfile.mkdtemp(prefix="turnkeep-simulation-", dir=MEMORY if MEMORY.is_dir() else None))
     atexit.register(shutil.rmtree, root, ignore_errors=True)
     simulation = Simulation(0)
-    arguments = {"data_dir": str(root / "data"), "server.host": "127.0.0.1", "server.port": PORT}
+    arguments = {"data_dir": str(root / "data"), "server.host": own_address(), "server.port": PORT}
 
     async def prepare() -> str:
         daemon = Daemon(
