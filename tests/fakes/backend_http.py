@@ -180,6 +180,8 @@ class Connection(asyncio.Protocol):
 
 
 def _head(status: int, headers: dict[str, str]) -> bytes:
-    lines = [f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}"]
+    # Some backends answer with numbers that no standard knows, 529 for one.
+    phrase = http.HTTPStatus(status).phrase if status in set(http.HTTPStatus) else "Overloaded"
+    lines = [f"HTTP/1.1 {status} {phrase}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
