@@ -51,6 +51,8 @@ POINTS = {
     "session.ended": Point(Verb.HIT, "a turn's stored end is noted"),
     "session.leave": Point(Verb.HIT, "a session asks to leave"),
     "turn.open": Point(Verb.HIT, "a lane is asked for a stream"),
+    "turn.compact": Point(Verb.HIT, "a compaction is begun"),
+    "compaction.stream": Point(Verb.HIT, "a message of a summary's stream is taken in"),
     "turn.stream": Point(Verb.HIT, "a message of a stream is taken in"),
     "turn.flush": Point(Verb.HIT, "the text so far is given to the store"),
     "turn.end": Point(Verb.HIT, "the end is given to the store"),

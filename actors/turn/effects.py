@@ -43,7 +43,9 @@ class CancelAttempt(Effect, frozen=True):
 
 
 class Compact(Effect, frozen=True):
-    """Make the history shorter."""
+    """Make the history shorter, so that it fits into a lane."""
+
+    lane: LaneBinding
 
 
 class CancelCompaction(Effect, frozen=True):

@@ -10,11 +10,10 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class Begun(Event, frozen=True):
-    """The turn's actor runs. ``crowded``: the history is to be compacted before anything is asked."""
+    """The turn's actor runs."""
 
     model: str | None
     prompt_chars: int = 0
-    crowded: bool = False
     runs_tools: bool = True
 
 
@@ -66,6 +65,8 @@ class BackoffOver(Event, frozen=True):
 
 class Compacted(Event, frozen=True):
     """The history is shorter now."""
+
+    prompt_chars: int
 
 
 class NotCompacted(Event, frozen=True):

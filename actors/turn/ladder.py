@@ -3,7 +3,7 @@
 import enum
 
 from actors.backoff import Backoff
-from actors.messages.lane import RETRYABLE, FailureClass
+from actors.messages.lane import RETRYABLE, FailureClass, LaneBinding
 from actors.turn.happenings import Failed
 from actors.turn.settings import TurnSettings
 from actors.turn.state import Lost, Phase, State
@@ -26,18 +26,24 @@ class Step(enum.Enum):
 def after(state: State, failed: Failed, settings: TurnSettings) -> Step:
     """Return what comes after a request that was not accepted, or a stream that died."""
     if failed.failure is FailureClass.OVERFLOW:
-        return Step.GIVE_UP if state.compacted else Step.COMPACT
+        return _after_overflow(state)
     if state.phase is Phase.STREAMING:
         left = state.deaths + 1 < settings.stream_tries
-        return Step.BEGIN_AGAIN if left and is_retryable(state, failed) else Step.GIVE_UP
-    if state.failures + 1 < settings.creation_tries and is_retryable(state, failed):
+        return Step.BEGIN_AGAIN if left and is_retryable(state.lane, failed) else Step.GIVE_UP
+    if state.failures + 1 < settings.creation_tries and is_retryable(state.lane, failed):
         return Step.AGAIN
     return Step.NEXT_LANE if state.others else Step.GIVE_UP
 
 
-def is_retryable(state: State, failed: Failed) -> bool:
-    """Say whether the lane that serves may succeed if it is asked again (TRN-11)."""
-    listed = state.lane.traits.retryable if state.lane is not None else frozenset()
+def _after_overflow(state: State) -> Step:
+    if not state.compacted:
+        return Step.COMPACT
+    return Step.NEXT_LANE if state.others and state.phase is Phase.OPENING else Step.GIVE_UP
+
+
+def is_retryable(lane: LaneBinding | None, failed: Failed) -> bool:
+    """Say whether a lane may succeed if it is asked again (TRN-11)."""
+    listed = lane.traits.retryable if lane is not None else frozenset()
     return failed.failure in RETRYABLE or failed.error_class in listed
 
 

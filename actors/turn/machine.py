@@ -3,8 +3,8 @@ One turn as a pure machine: (state, event) → (state, effects).
 
 | phase | holds | leaves by |
 |---|---|---|
-| compacting | older turns are being summarised | done, or not → resolving |
-| resolving | the lanes have been asked for | lanes → opening; none → ending |
+| resolving | the lanes have been asked for | lanes → opening, or compacting if the history fills one; none → ending |
+| compacting | older turns are being summarised | done → resolving; not done → resolving or ending |
 | opening | a request is out, not yet accepted | armed or a delta → streaming; failure → backoff, resolving, compacting or ending |
 | streaming | the backend answers | finish → ending; death → backoff, compacting or ending |
 | backoff | waiting before the next request | over → resolving |
@@ -106,14 +106,14 @@ def _step(state: State, event: Event, settings: TurnSettings) -> Step:
         case Begun():
             return _begin(state, event)
         case Resolved(request=request) if state.phase is Phase.RESOLVING and request == state.request:
-            return _open(state, event.lanes)
+            return _open(state, event.lanes, settings)
         case Unresolved(request=request) if state.phase is Phase.RESOLVING and request == state.request:
             lost = Lost(FailureClass.CONNECT, event.error_class)
             return _give_up(state, ladder.reported(state, lost), _warning(state, lost))
         case BackoffOver() if state.phase is Phase.BACKOFF:
             return _go_on(state)
         case Compacted() if state.phase is Phase.COMPACTING:
-            return _follow(state, (Emit(events.Compacted),), _start)
+            return _compacted(state, event)
         case NotCompacted() if state.phase is Phase.COMPACTING:
             return _not_compacted(state, event)
     return state, ()
@@ -124,16 +124,16 @@ def _step(state: State, event: Event, settings: TurnSettings) -> Step:
 
 def _begin(state: State, event: Begun) -> Step:
     begun = _replace(state, model=event.model, prompt_chars=event.prompt_chars, runs_tools=event.runs_tools)
-    if event.crowded:
-        return _replace(begun, phase=Phase.COMPACTING), (Emit(events.TurnStart), Compact())
     return _follow(begun, (Emit(events.TurnStart),), _start)
 
 
 def _start(state: State) -> Step:
     """Begin the answer, for the first time or again, from the primary lane."""
-    begun = _replace(
-        state, attempt=state.attempt + 1, aim=Aim.FIRST, given_up=(), failures=0, refused=None, thinking=True
-    )
+    return _begin_answer(_replace(state, aim=Aim.FIRST, given_up=(), refused=None))
+
+
+def _begin_answer(state: State) -> Step:
+    begun = _replace(state, attempt=state.attempt + 1, failures=0, thinking=True)
     shown = (Emit(events.ThinkingStart), Emit(events.StateChange, {"state": RunPhase.THINKING}))
     return _follow(begun, shown, _resolve)
 
@@ -143,7 +143,7 @@ def _resolve(state: State) -> Step:
     return _replace(state, phase=Phase.RESOLVING, request=request), (Resolve(request),)
 
 
-def _open(state: State, lanes: tuple[LaneBinding, ...]) -> Step:
+def _open(state: State, lanes: tuple[LaneBinding, ...], settings: TurnSettings) -> Step:
     left = [lane for lane in lanes if lane.traits.name not in state.given_up]
     if not left:
         lost = ladder.reported(state, Lost(FailureClass.BAD_REQUEST, "NoLane"))
@@ -154,6 +154,8 @@ def _open(state: State, lanes: tuple[LaneBinding, ...]) -> Step:
     if state.aim is Aim.SAME:
         # It may have been taken away meanwhile.
         lane = next((lane for lane in left if lane.traits.name == before), lane)
+    if not state.cautious and _is_crowded(state, lane, settings):
+        return _replace(state, phase=Phase.COMPACTING, cautious=True), (Compact(lane),)
     name = lane.traits.name
     primary = state.primary or state.model or name
     shown: list[Effect] = []
@@ -175,6 +177,13 @@ def _open(state: State, lanes: tuple[LaneBinding, ...]) -> Step:
     return opened, (*shown, OpenAttempt(state.request, lane))
 
 
+def _is_crowded(state: State, lane: LaneBinding, settings: TurnSettings) -> bool:
+    window = lane.traits.context_window
+    if window is None:
+        return False
+    return state.prompt_chars > settings.compact_share * window * lane.traits.chars_per_token
+
+
 def _go_on(state: State) -> Step:
     """A wait is over: ask the lane again, or let the answer begin again."""
     if state.aim is Aim.SAME:
@@ -182,13 +191,22 @@ def _go_on(state: State) -> Step:
     return _follow(_discarded(state), (Emit(events.StreamDiscarded),), _start)
 
 
+def _compacted(state: State, event: Compacted) -> Step:
+    shorter = _replace(state, prompt_chars=event.prompt_chars)
+    # As a precaution it came before the request that it is for.
+    return _follow(shorter, (Emit(events.Compacted),), _start if state.compacted else _resolve)
+
+
 def _not_compacted(state: State, event: NotCompacted) -> Step:
-    told = Warn("turn.not_compacted", {"error": event.error_class})
+    told = Warn("turn.not_compacted", {"error_class": event.error_class})
     if not state.compacted:
-        # Only a precaution.
-        return _follow(state, (told,), _start)
+        # It may fit all the same.
+        return _follow(state, (told,), _resolve)
     lost = Lost(FailureClass.OVERFLOW, event.error_class)
-    return _give_up(state, lost, (told,))
+    left, shown = _gave_up_lane(state, lost)
+    if state.others:
+        return _follow(left, (told, *shown), _begin_answer)
+    return _give_up(left, ladder.reported(left, lost), (told, *shown))
 
 
 # The answer
@@ -311,8 +329,9 @@ def _gave_up_lane(state: State, lost: Lost) -> tuple[State, tuple[Effect, ...]]:
 
 
 def _compact(state: State, shown: tuple[Effect, ...]) -> Step:
-    compacting = _replace(state, phase=Phase.COMPACTING, compacted=True, death=None)
-    return compacting, (*shown, Emit(events.Overflow), Compact())
+    assert state.lane is not None
+    compacting = _replace(state, phase=Phase.COMPACTING, compacted=True, cautious=True, death=None)
+    return compacting, (*shown, Emit(events.Overflow), Compact(state.lane))
 
 
 def _discarded(state: State) -> State:
@@ -380,7 +399,8 @@ def _ending(state: State, event: Event) -> Step:
 def _last(state: State, end: End) -> Emit:
     if end.state in (TurnState.FAILED, TurnState.INTERRUPTED):
         return Emit(events.StateChange, {"state": RunPhase.ERROR, "text": end.notice})
-    return Emit(events.StateChange, {"state": RunPhase.IDLE, "text": state.partial})
+    text = end.text if end.state is TurnState.COMMITTED else state.partial
+    return Emit(events.StateChange, {"state": RunPhase.IDLE, "text": text})
 
 
 # Parts

@@ -11,12 +11,12 @@ from actors.turn.text import Text
 
 
 class Phase(enum.IntEnum):
-    """What the turn is at, in the order of a turn without trouble; only a retry goes back, to resolving."""
+    """What the turn is at, in the order of a turn without trouble; only a retry and a compaction go back, to resolving."""
 
-    COMPACTING = 0
-    """Older turns are being summarised."""
-    RESOLVING = 1
+    RESOLVING = 0
     """The lanes as they are now have been asked for."""
+    COMPACTING = 1
+    """Older turns are being summarised."""
     OPENING = 2
     """A request is out and not accepted."""
     STREAMING = 3
@@ -97,6 +97,8 @@ class State(msgspec.Struct, frozen=True):
     """Some request of this turn was accepted."""
     compacted: bool = False
     """An overflow has been answered by a compaction: there is no second one."""
+    cautious: bool = False
+    """The history has been shortened before it could overflow, or could not be: it is not tried again."""
     thinking: bool = True
     """No delta of this attempt was seen yet."""
     text: Text = Text()

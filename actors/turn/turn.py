@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import msgspec
 import structlog
 
 from actors.backoff import Backoff
-from actors.exceptions import Conflict, MailboxFull, RuntimeFault
+from actors.exceptions import Conflict, RuntimeFault
 from actors.messages.base import ControlMessage
 from actors.messages.lane import (
     CancelStream,
@@ -21,6 +22,7 @@ from actors.messages.lane import (
     StreamMessage,
     StreamPrepared,
 )
+from actors.messages.lifecycle import ABNORMAL, Down, Stop
 from actors.messages.metrics import Outcome
 from actors.messages.rows import NewDelivery, Origin, TakenTurn, TurnRow, TurnState
 from actors.messages.session import TurnEnded
@@ -33,10 +35,13 @@ from actors.messages.turn import (
 )
 from actors.runtime import Actor, Address, Budget, Ref
 from actors.turn import effects, happenings, machine
+from actors.turn.compaction import Compaction, CompactionOver
 from actors.turn.meter import Meter
+from actors.turn.opening import give
 from actors.turn.recent import Recent
 from actors.turn.settings import TurnSettings
 from actors.turn.state import End, State
+from actors.turn.summary import size
 
 log = structlog.get_logger("turnkeep.turn")
 
@@ -111,6 +116,8 @@ class Turn(Actor):
         self._prepared: Prepared | None = None
         # Whether the request is still to be dumped (TRN-36).
         self._dump = True
+        # How many compactions were begun.
+        self._compactions = 0
         self._store_backoff = Backoff(settings.store_retry_base_s, settings.store_retry_cap_s)
 
     async def on_start(self) -> None:
@@ -121,7 +128,7 @@ class Turn(Actor):
         self._decide(
             happenings.Begun(
                 model=model if isinstance(model, str) else None,
-                prompt_chars=sum(len(entry.content) for entry in self._taken.history),
+                prompt_chars=self._prompt_chars(),
                 # A chat has nobody who runs tools.
                 runs_tools=self._taken.origin is Origin.API,
             )
@@ -135,6 +142,10 @@ class Turn(Actor):
             case LanesKnown(request=request, lanes=lanes, error_class=error_class):
                 known = happenings.Resolved(request, lanes) if lanes is not None else None
                 self._decide(known or happenings.Unresolved(request, error_class))
+            case CompactionOver():
+                self._compacted(message)
+            case Down():
+                self._compaction_down(message)
             case StopGeneration(by=by):
                 self._decide(happenings.StopAsked(by))
             case AttachTurnWatcher(watcher=watcher, after_seq=after_seq):
@@ -193,6 +204,12 @@ class Turn(Actor):
             case effects.CancelAttempt(request=request, lane=lane):
                 self._measure(Outcome.STOPPED)
                 self._tell(lane.lane, CancelStream(stream_id=self._stream_id(request)))
+            case effects.Compact(lane=lane):
+                self._compact(lane)
+            case effects.CancelCompaction():
+                child = self.ctx.child(self._compaction())
+                if child is not None:
+                    self._tell(child, Stop())
             case effects.ArmBackoff(delay=delay):
                 self.ctx.set_timer("backoff", delay, BackoffOver())
             case effects.DisarmBackoff():
@@ -243,14 +260,51 @@ class Turn(Actor):
             dump=self._dump,
         )
         self._dump = False
-        try:
-            lane.lane.tell(opening)
-        except RuntimeFault as fault:
-            # The lane is at its bound or being restarted: a failure like one of its backend.
-            failure = FailureClass.RATE_LIMITED if isinstance(fault, MailboxFull) else FailureClass.CONNECT
-            self.ctx.ref.tell(
-                StreamFailed(stream_id=opening.stream_id, failure=failure, error_class=type(fault).__name__)
-            )
+        give(lane, opening)
+
+    def _compact(self, lane: LaneBinding) -> None:
+        self.ctx.system.failpoints.hit("turn.compact")
+        taken, window = self._taken, self._prompt_chars()
+        if lane.traits.context_window is not None:
+            window = min(window, int(lane.traits.context_window * lane.traits.chars_per_token))
+        turn, budget = self.ctx.ref, self._budget
+        self._compactions += 1
+        self.ctx.spawn(
+            self._compaction(),
+            lambda: Compaction(
+                taken,
+                turn=turn,
+                lane=lane,
+                window=window,
+                store=self._store,
+                lanes=self._lanes,
+                metrics=self._metrics,
+                budget=budget,
+                settings=self._settings,
+            ),
+        )
+
+    def _compaction(self) -> str:
+        return f"compaction-{self._compactions}"
+
+    def _compacted(self, message: CompactionOver) -> None:
+        if message.superseded:
+            self._decide(happenings.Superseded())
+        elif message.history is None:
+            self._decide(happenings.NotCompacted(message.error_class))
+        else:
+            self._taken = msgspec.structs.replace(self._taken, history=message.history)
+            self._prepared = None
+            self._dump = True
+            self._decide(happenings.Compacted(self._prompt_chars()))
+
+    def _compaction_down(self, down: Down) -> None:
+        # It has said how it ended, unless it could not.
+        if down.reason in ABNORMAL and down.path == f"{self.ctx.path}/{self._compaction()}":
+            self._decide(happenings.NotCompacted(down.error or "ActorStopped"))
+
+    def _prompt_chars(self) -> int:
+        return sum(map(size, self._taken.history))
 
     def _measure(
         self,

@@ -17,6 +17,7 @@ REFUSED = happenings.Failed(FailureClass.CONNECT, "ConnectError")
 OVERFLOW = happenings.Failed(FailureClass.OVERFLOW, "ContextOverflow")
 BUSY = happenings.Failed(FailureClass.RATE_LIMITED, "RateLimited", 5.0, 0.0)
 FAULT = happenings.Failed(FailureClass.PREPARATION, "ValueError")
+COMPACTED = happenings.Compacted(4)
 DENIED = happenings.Failed(FailureClass.AUTH_REFUSED, "AuthRefused")
 
 
@@ -36,13 +37,13 @@ def text(content, reasoning=""):
 class Play:
     """A turn's machine with what it wanted so far. It answers Resolve with its lanes at once, unless told not to."""
 
-    def __init__(self, *lanes, settings=SETTINGS, model=None, resolves=True, crowded=False, runs_tools=True):
+    def __init__(self, *lanes, settings=SETTINGS, model=None, resolves=True, prompt_chars=8, runs_tools=True):
         self.lanes = lanes or (MAIN,)
         self.settings = settings
         self.resolves = resolves
         self.state = State()
         self.wanted = []
-        self.feed(happenings.Begun(model, prompt_chars=8, crowded=crowded, runs_tools=runs_tools))
+        self.feed(happenings.Begun(model, prompt_chars=prompt_chars, runs_tools=runs_tools))
 
     def feed(self, *happened):
         """Let things happen, in order."""

@@ -6,12 +6,13 @@ from actors.messages import turn as events
 from actors.messages.lane import RETRYABLE, FailureClass, ThinkTags
 from actors.messages.rows import TurnState
 from actors.turn import effects, happenings
-from actors.turn.ends import BROKEN_OFF_MARK
+from actors.turn.ends import BROKEN_OFF_MARK, CANCELLED_MARK
 from actors.turn.settings import TurnSettings
 from actors.turn.state import Phase
 from tests.actors.turn.script import (
     ARMED,
     BUSY,
+    COMPACTED,
     DENIED,
     DIED,
     FAULT,
@@ -20,6 +21,7 @@ from tests.actors.turn.script import (
     OVERFLOW,
     REFUSED,
     SETTINGS,
+    STOP,
     Play,
     lane,
     text,
@@ -246,37 +248,95 @@ def test_trn_16_a_superseded_backoff_is_silent():
 def test_an_overflow_is_answered_by_a_compaction_once():
     play = Play().feed(OVERFLOW)
     assert play.state.phase is Phase.COMPACTING and len(play.all(effects.Compact)) == 1
-    play.feed(happenings.Compacted(), text("recovered"), FINISHED)
+    play.feed(COMPACTED, text("recovered"), FINISHED)
     assert play.end.text == "recovered" and len(play.requests) == 2
     assert [kind for kind in play.kinds if kind in (events.Overflow, events.Compacted)] == [
         events.Overflow, events.Compacted,
     ]  # fmt: skip
-    play = Play().feed(OVERFLOW, happenings.Compacted(), OVERFLOW)
+    play = Play().feed(OVERFLOW, COMPACTED, OVERFLOW)
     assert play.end.reason == "overflow" and len(play.all(effects.Compact)) == 1
 
 
 def test_trn_12_an_overflow_on_the_way_after_a_death():
-    play = Play().feed(
-        text("dead"), DIED, OVER, OVERFLOW, happenings.Compacted(), text("recovered"), FINISHED
-    )
+    play = Play().feed(text("dead"), DIED, OVER, OVERFLOW, COMPACTED, text("recovered"), FINISHED)
     assert len(play.requests) == 3 and play.end.text == "recovered"
 
 
 def test_trn_13_what_fails_after_a_compaction_is_said_itself():
-    end = Play().feed(OVERFLOW, happenings.Compacted(), FAULT).end
+    end = Play().feed(OVERFLOW, COMPACTED, FAULT).end
     assert "ValueError" in end.error and "Context window exceeded" not in end.error
 
 
 def test_trn_20_an_overflow_in_mid_stream():
-    play = Play().feed(text("dead"), OVERFLOW, happenings.Compacted(), text("recovered"), FINISHED)
+    play = Play().feed(text("dead"), OVERFLOW, COMPACTED, text("recovered"), FINISHED)
     assert len(play.requests) == 2 and play.end.text == "recovered"
     assert play.kinds.count(events.StreamDiscarded) == 1
 
 
-def test_a_compaction_that_fails_fails_the_turn_that_overflowed_and_no_other():
-    failed = happenings.NotCompacted("ConnectError")
-    assert Play().feed(OVERFLOW, failed).end.reason == "overflow"
-    crowded = Play(crowded=True)
-    assert crowded.state.phase is Phase.COMPACTING and crowded.requests == []
-    crowded.feed(failed)
-    assert crowded.requests == ["main"]
+NOT_COMPACTED = happenings.NotCompacted("ConnectError")
+
+
+def test_a_compaction_that_fails_fails_the_turn_that_overflowed():
+    play = Play().feed(OVERFLOW, NOT_COMPACTED)
+    assert play.end.reason == "overflow" and len(play.requests) == 1
+    assert "Context window exceeded" in play.end.error and "ConnectError" in play.end.error
+
+
+@pytest.mark.parametrize("then", [(NOT_COMPACTED,), (COMPACTED, OVERFLOW)])
+def test_what_no_compaction_helps_goes_to_a_lane_that_may_hold_more(then):
+    play = Play(A, B).feed(OVERFLOW, *then, text("good"), FINISHED)
+    assert play.requests[-1] == "b" and play.end.text == "good"
+    assert play.of(events.LaneFallback) == [{"from_lane": "a", "to_lane": "b"}]
+    assert len(play.all(effects.Compact)) == 1
+
+
+SMALL = lane("a", context_window=100, chars_per_token=2.0)
+
+
+def test_a_history_that_fills_most_of_the_window_is_compacted_before_anything_is_asked():
+    # 80 % of 100 tokens of 2 characters.
+    assert Play(SMALL, prompt_chars=160).requests == ["a"]
+    play = Play(SMALL, prompt_chars=161)
+    assert play.requests == [] and play.all(effects.Compact) == [effects.Compact(SMALL)]
+    play.feed(happenings.Compacted(150))
+    assert play.requests == ["a"] and play.kinds.count(events.ThinkingStart) == 1
+    assert events.Compacted in play.kinds and events.Overflow not in play.kinds
+    play.feed(text("x"), happenings.Finished("stop", None))
+    assert play.end.usage["prompt_tokens"] == 75
+
+
+@pytest.mark.parametrize("then", [NOT_COMPACTED, happenings.Compacted(999)])
+def test_a_precaution_is_taken_once_and_hinders_nobody(then):
+    play = Play(SMALL, prompt_chars=200).feed(then)
+    assert play.requests == ["a"] and len(play.all(effects.Compact)) == 1
+    # An overflow is another matter.
+    play.feed(OVERFLOW)
+    assert len(play.all(effects.Compact)) == 2
+    play.feed(COMPACTED)
+    assert play.requests == ["a", "a"]
+
+
+def test_a_lane_that_takes_over_has_a_window_of_its_own():
+    play = Play(lane("big"), lane("a", order=1, context_window=100, chars_per_token=2.0), prompt_chars=200)
+    assert play.requests == ["big"]
+    play.feed(DENIED)
+    assert play.requests == ["big"] and play.state.phase is Phase.COMPACTING
+    play.feed(COMPACTED)
+    assert play.requests == ["big", "a"]
+    assert play.of(events.LaneFallback) == [{"from_lane": "big", "to_lane": "a"}]
+
+
+@pytest.mark.parametrize("before", [(), (text("dead"),)])
+def test_a_stop_ends_a_compaction_and_no_request_follows(before):
+    play = Play().feed(*before, OVERFLOW, STOP)
+    assert play.all(effects.CancelCompaction) and play.end.state is TurnState.CANCELLED
+    assert play.end.text == (f"dead\n\n{CANCELLED_MARK}" if before else None)
+    play.feed(COMPACTED, happenings.Stored())
+    assert len(play.requests) == 1
+
+
+def test_a_superseded_compaction_is_silent():
+    play = Play().feed(OVERFLOW)
+    told = len(play.emitted)
+    play.feed(happenings.Superseded(), COMPACTED)
+    assert len(play.emitted) == told and play.all(effects.CancelCompaction) and play.all(effects.Store) == []

@@ -11,6 +11,7 @@ from actors.turn.ends import CANCELLED_MARK, SHUTDOWN_MARK
 from actors.turn.state import Phase
 from tests.actors.turn.script import (
     ARMED,
+    COMPACTED,
     DENIED,
     DIED,
     FINISHED,
@@ -140,7 +141,7 @@ def test_a_dead_attempts_tool_calls_are_not_the_next_ones():
 def test_a_stop_keeps_what_was_said_and_sends_nothing(before, stored, stream_ends):
     play = Play().feed(*before)
     asked, phase, discarded = len(play.requests), play.state.phase, len(play.of(events.StreamDiscarded))
-    play.feed(STOP, OVER, ARMED, happenings.Compacted(), happenings.Resolved(play.state.request, play.lanes))
+    play.feed(STOP, OVER, ARMED, COMPACTED, happenings.Resolved(play.state.request, play.lanes))
     assert (play.end.state, play.end.text, play.end.reason) == (TurnState.CANCELLED, stored, "user")
     assert play.kinds.count(events.StreamEnd) == stream_ends
     assert play.of(events.Cancelled) == [{"by": "user"}]
@@ -195,7 +196,7 @@ def test_the_budgets_end_is_a_timeout():
 def test_a_superseded_turn_is_silent_and_sends_nothing(before):
     play = Play().feed(*before)
     told, asked, stored = len(play.emitted), len(play.requests), len(play.all(effects.Store))
-    play.feed(happenings.Superseded(), OVER, text("y"), FINISHED, happenings.Stored(), happenings.Compacted())
+    play.feed(happenings.Superseded(), OVER, text("y"), FINISHED, happenings.Stored(), COMPACTED)
     assert (len(play.emitted), len(play.requests), len(play.all(effects.Store))) == (told, asked, stored)
     assert len(play.all(effects.Vanish)) == 1 and not play.all(effects.Leave)
 

@@ -12,6 +12,7 @@ from actors.turn import effects, happenings
 from actors.turn.state import Phase
 from tests.actors.turn.script import (
     ARMED,
+    COMPACTED,
     DENIED,
     DIED,
     FINISHED,
@@ -34,7 +35,7 @@ ALPHABET = (
     OVERFLOW,
     OVER,
     STOP,
-    happenings.Compacted(),
+    COMPACTED,
     happenings.NotCompacted("X"),
     happenings.Superseded(),
     happenings.BudgetOver(),
@@ -114,6 +115,7 @@ HAPPENINGS = st.one_of(
 LANES = st.sampled_from(
     [
         (lane(),),
+        (lane(context_window=2, chars_per_token=1.0), lane("b", order=1)),
         (lane(tags=ThinkTags.LEADING), lane("b", order=1, hold_back=True)),
         (lane("a", degraded=True), lane("b", order=1, tags=ThinkTags.ANYWHERE, degraded=True), lane("c", order=2)),
     ]
