@@ -51,6 +51,7 @@ def test_the_documents_show_commands():
     assert len(commands()) >= 6
 
 
+@pytest.mark.timeout(300)
 async def test_every_command_of_the_documents_works(tmp_path):
     ctl = f"{sys.executable} -c 'from bin.ctl import main; main()' --data-dir {tmp_path / 'data'}"
     async with Daemon(tmp_path / "data") as daemon:

@@ -150,7 +150,7 @@ class Parent(Actor):
 async def test_three_stuck_of_a_thousand_keep_nobody_else_and_take_no_longer_than_the_budget(
     system, within, in_order, path
 ):
-    count, budget_s, diary, stuck = 1000, 2.5, [], ("7", "500", "999")
+    count, budget_s, diary, stuck = 1000, 6.0, [], ("7", "500", "999")
 
     def make():
         return Parent(count, diary, in_order)
