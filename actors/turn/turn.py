@@ -375,7 +375,7 @@ class Turn(Actor):
         self.ctx.pipe(
             self._store.ask(partial, self.ctx.within(STORE_SECONDS)),
             lambda _: FlushAnswered(),
-            lambda error: FlushAnswered(superseded=isinstance(error, Conflict)),
+            lambda error: FlushAnswered(),
         )
 
     def _store_end(self, end: End) -> None:
