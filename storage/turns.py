@@ -168,10 +168,12 @@ def _write_entries(
 
 def flush_partial(connection: sqlite3.Connection, request: FlushPartial) -> None:
     """See FlushPartial."""
-    connection.execute(
+    kept = connection.execute(
         "UPDATE turns SET partial = ? WHERE turn_id = ? AND turn_gen = ? AND state = 'running'",
         (request.text, request.turn_id, request.turn_gen),
     )
+    if kept.rowcount != 1:
+        raise Conflict(f"turn {request.turn_id} is not running under generation {request.turn_gen}")
 
 
 # Ending

@@ -153,7 +153,7 @@ class TakeTurn(Write[TakenTurn | None], frozen=True, kw_only=True):
 
 
 class FlushPartial(Write[None], frozen=True, kw_only=True):
-    """Keep what a running turn has produced so far. Ignored if the turn has ended or the gen is stale."""
+    """Keep what a running turn has produced so far. Conflict if it has ended, or if its gen is stale."""
 
     turn_id: str
     turn_gen: int

@@ -6,8 +6,7 @@ import msgspec
 import structlog
 
 from actors.backoff import Backoff
-from actors.exceptions import Conflict, RuntimeFault
-from actors.messages.base import ControlMessage
+from actors.exceptions import Conflict
 from actors.messages.lane import (
     CancelStream,
     FailureClass,
@@ -24,24 +23,23 @@ from actors.messages.lane import (
 )
 from actors.messages.lifecycle import ABNORMAL, Down, Stop
 from actors.messages.metrics import Outcome
-from actors.messages.rows import NewDelivery, Origin, TakenTurn, TurnRow, TurnState
+from actors.messages.rows import Origin, TakenTurn
 from actors.messages.session import TurnEnded
-from actors.messages.store import EndTurn, FlushPartial
+from actors.messages.store import FlushPartial
 from actors.messages.turn import (
     AttachTurnWatcher,
     DetachTurnWatcher,
-    Snapshot,
     StopGeneration,
 )
 from actors.runtime import Actor, Address, Budget, Ref
-from actors.turn import effects, happenings, machine
+from actors.turn import effects, happenings, machine, outcome, wakes
 from actors.turn.compaction import Compaction, CompactionOver
 from actors.turn.meter import Meter
 from actors.turn.opening import give
-from actors.turn.recent import Recent
 from actors.turn.settings import TurnSettings
 from actors.turn.state import End, State
 from actors.turn.summary import size
+from actors.turn.watching import Watching, tell
 
 log = structlog.get_logger("turnkeep.turn")
 
@@ -50,39 +48,6 @@ RESOLVE_SECONDS = 5.0
 
 STORE_SECONDS = 10.0
 """The budget of one try to store the end; the tries go on until the store answers."""
-
-
-class BudgetOver(ControlMessage, frozen=True, kw_only=True):
-    """The whole turn has used up its time."""
-
-
-class LanesKnown(ControlMessage, frozen=True, kw_only=True):
-    """/lanes has said which lanes there are; None and an error's class if it has not."""
-
-    request: int
-    lanes: tuple[LaneBinding, ...] | None
-    error_class: str = ""
-
-
-class BackoffOver(ControlMessage, frozen=True, kw_only=True):
-    """A wait of the ladder, or between tries to store the end, is over."""
-
-
-class FlushDue(ControlMessage, frozen=True, kw_only=True):
-    """The flush interval is over."""
-
-
-class FlushAnswered(ControlMessage, frozen=True, kw_only=True):
-    """The store has answered a flush, in whichever way; ``superseded``: the turn is not the running one any more."""
-
-    superseded: bool = False
-
-
-class EndAnswered(ControlMessage, frozen=True, kw_only=True):
-    """The store's answer about the end; None and an error's class if it failed."""
-
-    row: TurnRow | None
-    conflict: bool = False
 
 
 class Turn(Actor):
@@ -106,10 +71,9 @@ class Turn(Actor):
         self._store = store
         self._lanes = lanes
         self._metrics = metrics
-        self._watchers = list(watchers)
         self._settings = settings
         self._state = State()
-        self._recent = Recent()
+        self._watching = Watching(taken, watchers)
         # Measures the attempt under way, or the last one.
         self._meter: Meter | None = None
         # The request as it went out last, for as long as its lane is the same.
@@ -123,7 +87,7 @@ class Turn(Actor):
     async def on_start(self) -> None:
         """Begin the first attempt."""
         self._budget: Budget = self.ctx.within(self._settings.budget_s)
-        self.ctx.set_timer("budget", self._settings.budget_s, BudgetOver())
+        self.ctx.set_timer("budget", self._settings.budget_s, wakes.BudgetOver())
         model = self._taken.params.get("model")
         self._decide(
             happenings.Begun(
@@ -139,7 +103,7 @@ class Turn(Actor):
         match message:
             case StreamMessage():
                 self._stream(message)
-            case LanesKnown(request=request, lanes=lanes, error_class=error_class):
+            case wakes.LanesKnown(request=request, lanes=lanes, error_class=error_class):
                 known = happenings.Resolved(request, lanes) if lanes is not None else None
                 self._decide(known or happenings.Unresolved(request, error_class))
             case CompactionOver():
@@ -149,18 +113,18 @@ class Turn(Actor):
             case StopGeneration(by=by):
                 self._decide(happenings.StopAsked(by))
             case AttachTurnWatcher(watcher=watcher, after_seq=after_seq):
-                self._attach(watcher, after_seq)
+                self._watching.attach(watcher, after_seq, self._state)
             case DetachTurnWatcher(watcher=watcher):
-                self._detach(watcher)
-            case EndAnswered():
+                self._watching.detach(watcher)
+            case wakes.EndAnswered():
                 self._end_answered(message)
-            case BackoffOver():
+            case wakes.BackoffOver():
                 self._decide(happenings.BackoffOver())
-            case FlushDue():
+            case wakes.FlushDue():
                 self._decide(happenings.FlushDue())
-            case FlushAnswered(superseded=superseded):
+            case wakes.FlushAnswered(superseded=superseded):
                 self._decide(happenings.Superseded() if superseded else happenings.Flushed())
-            case BudgetOver():
+            case wakes.BudgetOver():
                 self._decide(happenings.BudgetOver())
 
     def _stream(self, message: StreamMessage) -> None:
@@ -196,26 +160,26 @@ class Turn(Actor):
     def _perform(self, effect: effects.Effect) -> None:
         match effect:
             case effects.Emit():
-                self._emit(effect)
+                self._watching.emit(effect)
             case effects.Resolve(request=request):
                 self._resolve(request)
             case effects.OpenAttempt(request=request, lane=lane):
                 self._open(request, lane)
             case effects.CancelAttempt(request=request, lane=lane):
                 self._measure(Outcome.STOPPED)
-                self._tell(lane.lane, CancelStream(stream_id=self._stream_id(request)))
+                tell(lane.lane, CancelStream(stream_id=self._stream_id(request)))
             case effects.Compact(lane=lane):
                 self._compact(lane)
             case effects.CancelCompaction():
                 child = self.ctx.child(self._compaction())
                 if child is not None:
-                    self._tell(child, Stop())
+                    tell(child, Stop())
             case effects.ArmBackoff(delay=delay):
-                self.ctx.set_timer("backoff", delay, BackoffOver())
+                self.ctx.set_timer("backoff", delay, wakes.BackoffOver())
             case effects.DisarmBackoff():
                 self.ctx.cancel_timer("backoff")
             case effects.ArmFlush():
-                self.ctx.set_timer("flush", self._settings.flush_s, FlushDue())
+                self.ctx.set_timer("flush", self._settings.flush_s, wakes.FlushDue())
             case effects.Flush(text=text):
                 self._flush(text)
             case effects.Warn(event=event, fields=fields, severe=severe):
@@ -225,7 +189,7 @@ class Turn(Actor):
             case effects.StoreAgain(failures=failures):
                 delay = self._store_backoff.delay(failures, self.ctx.system.random.random())
                 log.warning("turn.end_not_stored", turn_id=self._taken.turn_id, failures=failures)
-                self.ctx.set_timer("backoff", delay, BackoffOver())
+                self.ctx.set_timer("backoff", delay, wakes.BackoffOver())
             case effects.Leave(end=end):
                 self._leave(end)
             case effects.Vanish():
@@ -243,8 +207,8 @@ class Turn(Actor):
         asked = ResolveLanes(model=self._state.model)
         self.ctx.pipe(
             self._lanes.ask(asked, self._budget.at_most(RESOLVE_SECONDS)),
-            lambda lanes: LanesKnown(request=request, lanes=lanes),
-            lambda error: LanesKnown(request=request, lanes=None, error_class=type(error).__name__),
+            lambda lanes: wakes.LanesKnown(request=request, lanes=lanes),
+            lambda error: wakes.LanesKnown(request=request, lanes=None, error_class=type(error).__name__),
         )
 
     def _open(self, request: int, lane: LaneBinding) -> None:
@@ -315,54 +279,7 @@ class Turn(Actor):
     ) -> None:
         measured = self._meter.end(outcome, usage=usage, estimated=estimated) if self._meter else None
         if measured is not None:
-            self._tell(self._metrics, measured)
-
-    # Watchers
-
-    def _emit(self, effect: effects.Emit) -> None:
-        event = effect.kind(**self._head(effect.seq, effect.attempt), **effect.fields)
-        self._recent.keep(event)
-        for watcher in list(self._watchers):
-            if not self._tell(watcher, event):
-                self._watchers.remove(watcher)
-
-    def _head(self, seq: int, attempt: int) -> dict[str, Any]:
-        return {
-            "session_id": self._taken.session_id,
-            "turn_id": self._taken.turn_id,
-            "turn_gen": self._taken.turn_gen,
-            "attempt": attempt,
-            "seq": seq,
-        }
-
-    def _tell(self, address: Address, message: Any) -> bool:
-        try:
-            address.tell(message)
-        except RuntimeFault:
-            return False
-        return True
-
-    def _attach(self, watcher: Address, after_seq: int | None) -> None:
-        if watcher in self._watchers:
-            return
-        lacks = self._recent.after(after_seq) if after_seq is not None else None
-        if lacks is None:
-            lacks = (self._snapshot(gap=after_seq is not None),)
-        if all(self._tell(watcher, event) for event in lacks):
-            self._watchers.append(watcher)
-
-    def _snapshot(self, *, gap: bool) -> Snapshot:
-        state = self._state
-        return Snapshot(
-            **self._head(state.seq, state.attempt),
-            text=state.text.content[: state.text.shown],
-            tool_calls=() if state.text.hold_back else state.calls.calls,
-            gap=gap,
-        )
-
-    def _detach(self, watcher: Address) -> None:
-        if watcher in self._watchers:
-            self._watchers.remove(watcher)
+            tell(self._metrics, measured)
 
     # The store
 
@@ -374,61 +291,22 @@ class Turn(Actor):
         )
         self.ctx.pipe(
             self._store.ask(partial, self.ctx.within(STORE_SECONDS)),
-            lambda _: FlushAnswered(),
-            lambda error: FlushAnswered(),
+            lambda _: wakes.FlushAnswered(),
+            lambda error: wakes.FlushAnswered(superseded=isinstance(error, Conflict)),
         )
 
     def _store_end(self, end: End) -> None:
         self.ctx.system.failpoints.hit("turn.end")
         self.ctx.cancel_timer("budget")
         self.ctx.cancel_timer("flush")
-        request = EndTurn(
-            turn_id=self._taken.turn_id,
-            turn_gen=self._taken.turn_gen,
-            state=end.state,
-            reason=end.reason,
-            text=end.text,
-            tool_calls=end.tool_calls,
-            interrupted_text=end.interrupted_text,
-            notice=end.notice,
-            usage=end.usage,
-            error=end.error,
-            delivery=self._delivery(end),
-            at=self.ctx.wall(),
-        )
+        request = outcome.write(self._taken, end, self.ctx.wall())
         self.ctx.pipe(
             self._store.ask(request, self.ctx.within(STORE_SECONDS)),
-            lambda row: EndAnswered(row=row),
-            lambda error: EndAnswered(row=None, conflict=isinstance(error, Conflict)),
+            lambda row: wakes.EndAnswered(row=row),
+            lambda error: wakes.EndAnswered(row=None, conflict=isinstance(error, Conflict)),
         )
 
-    def _delivery(self, end: End) -> NewDelivery | None:
-        """
-        The chat gets the answer, or the sentence that says why there is none (CHAT-1).
-
-        Where a beginning was shown, that stays with its marker; of a cancelled turn nothing else is said.
-        """
-        taken = self._taken
-        if taken.origin is not Origin.RELAY or taken.route is None:
-            return None
-        content, in_place = end.text or end.notice or "", None
-        if end.state is TurnState.CANCELLED:
-            content, in_place = "", end.text
-        elif end.interrupted_text is not None:
-            in_place = f"{end.interrupted_text}\n\n{end.notice}"
-        if not (content or in_place):
-            return None
-        # Named after the turn, so that a repeated end stores no second one.
-        delivery_id = f"{taken.turn_id}-answer-{taken.turn_gen}"
-        return NewDelivery(
-            delivery_id=delivery_id,
-            peer=taken.peer,
-            route=taken.route,
-            content=content,
-            in_place=in_place,
-        )
-
-    def _end_answered(self, message: EndAnswered) -> None:
+    def _end_answered(self, message: wakes.EndAnswered) -> None:
         if message.row is not None:
             self._decide(happenings.Stored())
         elif message.conflict:
@@ -438,7 +316,7 @@ class Turn(Actor):
 
     def _leave(self, end: End) -> None:
         self.ctx.system.failpoints.hit("turn.leave")
-        delivery = self._delivery(end)
+        delivery = outcome.delivery(self._taken, end)
         self.ctx.publish(
             f"turn.{end.state}",
             session_id=self._taken.session_id,
@@ -446,7 +324,7 @@ class Turn(Actor):
             origin=self._taken.origin,
             reason=end.reason,
         )
-        self._tell(
+        tell(
             self._session,
             TurnEnded(
                 turn_id=self._taken.turn_id,

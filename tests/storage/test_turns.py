@@ -68,7 +68,8 @@ async def test_a_stale_generation_neither_ends_nor_flushes(store):
     stale = EndTurn(turn_id=taken.turn_id, turn_gen=taken.turn_gen - 1, state=TurnState.COMMITTED, at=1.0)
     with pytest.raises(Conflict):
         await store.ask(stale)
-    await store.ask(FlushPartial(turn_id=taken.turn_id, turn_gen=taken.turn_gen - 1, text="old", at=1.0))
+    with pytest.raises(Conflict):
+        await store.ask(FlushPartial(turn_id=taken.turn_id, turn_gen=taken.turn_gen - 1, text="old", at=1.0))
     assert (await store.ask(GetTurn(turn_id=taken.turn_id))).partial == ""
 
 
@@ -140,7 +141,8 @@ async def test_a_turn_that_did_not_end_well_keeps_what_was_flushed(store):
     await store.ask(FlushPartial(turn_id=taken.turn_id, turn_gen=taken.turn_gen, text="Hel", at=1.0))
     row = await store.end(taken, TurnState.FAILED, reason="timeout", notice="It broke.")
     assert (row.state, row.partial, row.text) == (TurnState.FAILED, "Hel", None)
-    await store.ask(FlushPartial(turn_id=taken.turn_id, turn_gen=taken.turn_gen, text="late", at=2.0))
+    with pytest.raises(Conflict):
+        await store.ask(FlushPartial(turn_id=taken.turn_id, turn_gen=taken.turn_gen, text="late", at=2.0))
     assert await store.ask(GetTurn(turn_id=taken.turn_id)) == row
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from actors.messages import turn as events
-from actors.messages.lane import RETRYABLE, FailureClass, ThinkTags
+from actors.messages.lane import RETRYABLE, FailureClass, ThinkTags, ToolCallDelta
 from actors.messages.rows import TurnState
 from actors.turn import effects, happenings
 from actors.turn.ends import BROKEN_OFF_MARK, CANCELLED_MARK
@@ -340,3 +340,70 @@ def test_a_superseded_compaction_is_silent():
     told = len(play.emitted)
     play.feed(happenings.Superseded(), COMPACTED)
     assert len(play.emitted) == told and play.all(effects.CancelCompaction) and play.all(effects.Store) == []
+
+
+# Orders
+
+
+def test_the_whole_order_of_a_death_and_a_good_answer():
+    play = Play().feed(ARMED, text("dead"), DIED, OVER, ARMED, text("good"), FINISHED, happenings.Stored())
+    assert play.kinds == [
+        events.TurnStart, events.ThinkingStart, events.StateChange, events.ThinkingStop, events.StateChange,
+        events.Content, events.StreamEnd, events.Retry, events.StreamDiscarded, events.ThinkingStart,
+        events.StateChange, events.ThinkingStop, events.StateChange, events.Content, events.StreamEnd,
+        events.StatusUpdate, events.TurnCommitted, events.StateChange,
+    ]  # fmt: skip
+    assert [fields["state"] for fields in play.of(events.StateChange)] == [
+        "thinking", "running", "thinking", "running", "idle",
+    ]  # fmt: skip
+
+
+def test_trn_17_what_is_left_of_a_death_and_a_good_answer_is_the_good_text():
+    play = Play().feed(text("dead"), DIED, OVER, text("good"))
+    assert play.state.partial == "good"
+    play.feed(FINISHED, happenings.Stored())
+    assert play.of(events.StateChange)[-1] == {"state": "idle", "text": "good"}
+
+
+def test_trn_17_an_answer_without_text_does_not_show_a_dead_ones():
+    calls = (ToolCallDelta(index=0, call_id="a", name="look", arguments="{}"),)
+    play = Play().feed(text("dead"), DIED, OVER, happenings.Delta("", "", calls))
+    play.feed(happenings.Finished("tool_calls", {}), happenings.Stored())
+    assert play.of(events.StateChange)[-1] == {"state": "idle", "text": ""}
+
+
+def test_trn_18_a_stop_in_the_backoff_stores_what_is_left_of_the_dead_text():
+    play = Play(lane(tags=ThinkTags.ANYWHERE)).feed(text("Half an answer"), DIED)
+    left = play.state.partial
+    play.feed(STOP, happenings.Stored())
+    assert play.end.text == f"{left}\n\n{CANCELLED_MARK}" == f"Half an answer\n\n{CANCELLED_MARK}"
+    assert play.of(events.StateChange)[-1]["text"] == left
+
+
+def test_trn_21_an_error_after_a_supersession_is_not_said():
+    play = Play().feed(text("x"), happenings.Superseded(), FAULT, DIED)
+    assert not {events.TurnError, events.StreamEnd} & set(play.kinds) and not play.all(effects.Store)
+    assert "turn.failed" not in warnings(play)
+
+
+def test_trn_28_a_backend_that_does_not_say_that_it_accepted_dies_in_mid_stream_all_the_same():
+    play = Play().feed(text("pre"), DIED, OVER, text("fix"), FINISHED)
+    assert play.contents == ["pre", "fix"] and play.kinds.count(events.StreamDiscarded) == 1
+    assert play.of(events.LaneRetry) == []
+
+
+def test_trn_32_a_turn_that_is_superseded_before_its_lane_is_tried_again_does_not_say_so():
+    play = Play().feed(happenings.Superseded(), REFUSED, OVER)
+    assert play.of(events.LaneRetry) == [] and len(play.requests) == 1
+
+
+def test_trn_34_a_stop_before_a_degraded_lane_is_tried_tries_none():
+    play = Play(A, lane("b", order=1, degraded=True), resolves=False)
+    play.feed(happenings.Resolved(play.state.request, play.lanes), DENIED, STOP)
+    play.feed(happenings.Resolved(play.state.request, play.lanes))
+    assert play.requests == ["a"] and events.LaneDegraded not in play.kinds
+
+
+def test_trn_35_a_fallback_that_is_superseded_is_shown_and_its_failure_is_not():
+    play = Play(A, B).feed(DENIED, happenings.Superseded(), DENIED)
+    assert events.LaneFallback in play.kinds and events.LaneFailed not in play.kinds
