@@ -8,6 +8,7 @@ Exit codes: 0 stopped as asked · 1 failed, or the shutdown ran out of its budge
 import argparse
 import asyncio
 import contextlib
+import functools
 import gc
 import json
 import logging
@@ -27,15 +28,17 @@ from actors.exceptions import ConfigError, DataDirLocked, RuntimeFault, SchemaTo
 from actors.messages.admin import DrainAsked, ShutdownAsked
 from actors.messages.base import ControlRequest
 from actors.messages.front import FrontInfo, StopAdmission
+from actors.messages.lane import ReloadLanes
 from actors.messages.lifecycle import Down, StopStatus
 from actors.messages.relay import DrainRelays
 from actors.messages.session import DrainSessions
 from actors.runtime import Budget, Failpoints, Port, Ref, System, Watchdog
 from bin.compose import compose
-from bin.config import Config, Loaded, LogSettings, default_data_dir, describe, load
+from bin.config import Config, LogSettings, default_data_dir, describe, load
 from bin.first_run import ADMIN, API, ensure_credentials
+from bin.reread import Rereading
 from storage import Database, open_database
-from transports.backends import preload
+from transports.backends import specs
 from transports.runner import ProcessIdentity
 
 FAILED, USAGE, LOCKED, TOO_NEW, NO_STORE = 1, 2, 10, 11, 12
@@ -53,7 +56,8 @@ def main(arguments: list[str] | None = None) -> None:
         print(version("turnkeep"))
         return
     try:
-        loaded = load(options.config, arguments=_overrides(options))
+        again = functools.partial(load, options.config, arguments=_overrides(options))
+        loaded = again()
     except ConfigError as error:
         sys.exit(_complain(f"configuration: {error}", USAGE))
     if options.command == "check-config":
@@ -61,7 +65,7 @@ def main(arguments: list[str] | None = None) -> None:
             print(f"{key} = {value}  # {source}")
         return
     _log_to_stderr(loaded.config.log)
-    _leave(_run(loaded, options.ready_file))
+    _leave(_run(loaded.config, Rereading(loaded.config, again), options.ready_file))
 
 
 def _leave(code: int) -> NoReturn:
@@ -102,14 +106,15 @@ def _overrides(options: argparse.Namespace) -> dict[str, Any]:
     return {key: value for key, value in given.items() if value is not None}
 
 
-def _run(loaded: Loaded, ready_file: Path | None) -> int:
-    preload(loaded.config.lane)
+def _run(config: Config, reread: Rereading, ready_file: Path | None) -> int:
+    # An HTTP client takes a fifth of a second to import, which is not taken from the loop (REL-5).
+    specs(config.lane)
     # What is there now stays: a full collection that looked at it each time would hold the loop for over 50 ms (REL-5).
     gc.collect()
     gc.freeze()
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            code = runner.run(_serve(loaded.config, ready_file))
+            code = runner.run(_serve(config, reread, ready_file))
             if unended := runner.run(_cancel_rest()):
                 # Closing the loop would wait for them, and they have had their budget.
                 _complain(f"ended without {', '.join(unended)}, which would not end", FAILED)
@@ -144,7 +149,7 @@ async def _cancel_rest() -> list[str]:
     return sorted(task.get_name() for task in rest if not task.done())
 
 
-async def _serve(config: Config, ready_file: Path | None) -> int:
+async def _serve(config: Config, reread: Rereading, ready_file: Path | None) -> int:
     # The database's thread needs the interpreter for moments, many times a second: it must not wait 5 ms for each.
     sys.setswitchinterval(SWITCH_SECONDS)
     database = await open_database(config.data_path, config.store)
@@ -152,7 +157,7 @@ async def _serve(config: Config, ready_file: Path | None) -> int:
     watchdog = Watchdog(system)
     watchdog.start()
     calls = system.port("/daemon")
-    root = compose(system, config, database, calls)
+    root = compose(system, config, database, calls, reread)
     root.watch(calls)
     with _signals(system, calls), contextlib.ExitStack() as shown:
         try:
@@ -225,8 +230,13 @@ async def _close(database: Database) -> None:
 
 @contextlib.contextmanager
 def _signals(system: System, calls: Port) -> Iterator[None]:
-    """The first SIGTERM or SIGINT asks for a shutdown, the second ends the process."""
+    """
+    The first SIGTERM or SIGINT asks for a shutdown, the second ends the process. SIGHUP has the lanes read again.
+
+    If its terminal has gone, SIGHUP is a shutdown, too.
+    """
     asked = False
+    had_terminal = _has_terminal()
 
     def on_signal(number: int) -> None:
         nonlocal asked
@@ -235,13 +245,31 @@ def _signals(system: System, calls: Port) -> Iterator[None]:
         asked = True
         calls.tell(ShutdownAsked(by=signal.Signals(number).name))
 
+    def on_hangup() -> None:
+        if had_terminal and not _has_terminal():
+            # Nobody is left before it: whoever runs it for good starts it without a terminal.
+            on_signal(signal.SIGHUP)
+            return
+        lanes = system.find("/lanes")
+        if lanes is not None and not asked:
+            lanes.tell(ReloadLanes(by="SIGHUP"))
+
     for number in (signal.SIGTERM, signal.SIGINT):
         system.loop.add_signal_handler(number, on_signal, number)
+    system.loop.add_signal_handler(signal.SIGHUP, on_hangup)
     try:
         yield
     finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             system.loop.remove_signal_handler(number)
+
+
+def _has_terminal() -> bool:
+    """Say whether it can be typed to; one that was closed is no terminal any more."""
+    try:
+        return os.isatty(sys.stdin.fileno())
+    except (AttributeError, ValueError):
+        return False
 
 
 @contextlib.contextmanager

@@ -33,7 +33,7 @@ class Harness:
         self.system = System(clock=self._clock)
         self.calls = self.system.port("/daemon")
         self.database = await open_database(self.data_dir, self.config.store)
-        self.root = compose(self.system, self.config, self.database, self.calls)
+        self.root = compose(self.system, self.config, self.database, self.calls, lambda: self.config)
         try:
             await self.root.started(self.within())
             await ensure_credentials(self.system, self.store, self.data_dir)

@@ -7,6 +7,7 @@ import structlog
 from actors.admin.actor_verbs import ACTOR_VERBS
 from actors.admin.edges import Call, Edges, Verb
 from actors.admin.key_verbs import KEY_VERBS
+from actors.admin.lane_verbs import LANE_VERBS
 from actors.admin.peer_verbs import PEER_VERBS
 from actors.admin.quarantine_verbs import QUARANTINE_VERBS
 from actors.admin.scope import demand
@@ -26,6 +27,7 @@ REQUEST_SECONDS = 30.0
 VERBS: dict[type[AdminRequest], Verb] = {
     **ACTOR_VERBS,
     **SESSION_VERBS,
+    **LANE_VERBS,
     **PEER_VERBS,
     **KEY_VERBS,
     **QUARANTINE_VERBS,

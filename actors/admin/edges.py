@@ -54,6 +54,7 @@ class Edges(msgspec.Struct, frozen=True, kw_only=True):
     store: Ref
     sessions: Ref
     relays: Ref
+    lanes: Ref
     quarantine: Ref
     daemon: Address
     """Is told ShutdownAsked."""

@@ -272,6 +272,20 @@ class UnfollowSession(AdminRequest, frozen=True, kw_only=True, tag="sessions.unf
     session_id: Word
 
 
+# Lanes
+
+
+class ListModelLanes(AdminRequest, frozen=True, kw_only=True, tag="lanes.list"):
+    """The model lanes in their configured order, with what they carry and how their backends do."""
+
+
+class ReloadModelLanes(AdminRequest, frozen=True, kw_only=True, tag="lanes.reload"):
+    """Read the configuration file again and run the lanes that it has now; refused if there is a mistake in it."""
+
+    scope = KeyScope.OPERATE
+    changes = True
+
+
 # Relays, deliveries, peers, keys
 
 

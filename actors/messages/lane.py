@@ -89,16 +89,17 @@ class LaneTraits(Message, frozen=True, kw_only=True):
 
 
 class LaneSpec(Message, frozen=True, kw_only=True):
-    """A lane to be run: ``make`` returns its actor."""
+    """A lane to be run."""
 
     traits: LaneTraits
     settings: Any
     """What a running lane is told when it is set anew."""
-    make: Callable[[], Any]
+    make: Callable[[int], Any]
+    """Returns its actor, given the ``gen`` of its settings."""
 
 
 class LaneBinding(Message, frozen=True, kw_only=True):
-    """A lane as it serves now. Another ``gen`` means that its client or its model has been replaced."""
+    """A lane as it is set now. Another ``gen`` means other settings: what was prepared for it before is void."""
 
     traits: LaneTraits
     gen: int
@@ -106,11 +107,13 @@ class LaneBinding(Message, frozen=True, kw_only=True):
     """Its Address."""
     degraded: bool
     """Its backend has failed too often in a row; such lanes come last."""
+    live: bool = True
+    """Whether it takes streams, or will in a moment; a quarantined one does not, and comes after all others."""
 
 
 class ResolveLanes(Request[tuple[LaneBinding, ...]], frozen=True, kw_only=True):
     """
-    The lane that is called ``model`` (None: the first one), then its fallbacks; degraded ones last.
+    The lane that is called ``model`` (None: the first live one), then its fallbacks; degraded ones last.
 
     Empty if there is no lane of that name.
     """
@@ -124,12 +127,25 @@ class ListLanes(Request[tuple[LaneBinding, ...]], frozen=True, kw_only=True):
 
 class ReloadLanes(Request[tuple[str, ...]], frozen=True, kw_only=True):
     """
-    Run these lanes from now on; answers the names of those that are new, changed or gone.
+    Read the configuration again and run the lanes that it has now; answers the names of those new, changed or gone.
 
-    Streams under way end on what they began with; the next attempt of their turns uses what is new.
+    Streams under way end on what they began with; the next attempt of their turns uses what is new. Refused, with what
+    is wrong in it, if the configuration cannot be used: then the lanes stay as they are.
     """
 
-    lanes: tuple[LaneSpec, ...]
+    by: str
+    """Who wants it."""
+
+
+class SetLane(ControlMessage, frozen=True, kw_only=True):
+    """Open new streams with these settings; those under way end on what they began with."""
+
+    settings: Any
+    gen: int
+
+
+class RetireLane(ControlMessage, frozen=True, kw_only=True):
+    """Take no more streams and end after the last one, unless it is set anew before."""
 
 
 class BackendHealth(Message, frozen=True, kw_only=True):
@@ -196,6 +212,9 @@ class LaneInfo(Message, frozen=True, kw_only=True):
     base_url: str | None
     streams: int
     """Streams under way."""
+    max_streams: int
+    """One more is refused as rate limited."""
+    gen: int
 
 
 class StreamMessage(Message, frozen=True, kw_only=True):

@@ -34,6 +34,12 @@ class Nursery:
         if ctx.child(message.name) is not None:
             ctx.restart(message.name)
 
+    def give_up(self, ctx: Context, name: str) -> None:
+        """Discard a child that has ended and is not wanted any more; its backoff ends."""
+        ctx.cancel_timer(f"restart:{name}")
+        self._restarts.pop(name, None)
+        ctx.discard(name)
+
     def freed(self, message: PlaceFree) -> None:
         """Begin anew with a child that an operator has released; the runtime starts it."""
         if message.released:

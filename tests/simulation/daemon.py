@@ -81,7 +81,7 @@ class Daemon:
         self._database = await open_database(self.config.data_path, self.config.store)
         self.system = System(self._clock, self._rng, self.failpoints)
         self.calls = self.system.port("/daemon")
-        self.root = compose(self.system, self.config, self._database, self.calls)
+        self.root = compose(self.system, self.config, self._database, self.calls, lambda: self.config)
         await self.root.started(self.within)
         store = self.system.find("/store")
         assert store is not None

@@ -1,33 +1,28 @@
 """Model lanes: what carries a turn's request to a backend and its stream back."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from actors.messages.lane import LaneSpec
-from actors.runtime import Actor
-from transports.backends.echo import EchoLane
+from transports.backends.kinds import kind
+from transports.backends.lane import ModelLane
 from transports.backends.settings import LaneKind, LaneSettings
 
-__all__ = ["ECHO", "LaneKind", "LaneSettings", "lane", "preload", "spec"]
+__all__ = ["ECHO", "LaneKind", "LaneSettings", "ModelLane", "spec", "specs"]
 
 ECHO = LaneSettings(name="echo", kind=LaneKind.ECHO)
 """The lane of an installation without a model."""
 
 
-def preload(lanes: Iterable[LaneSettings]) -> None:
-    """Import what these lanes need, before there is a loop: an HTTP client takes a fifth of a second (REL-5)."""
-    for settings in lanes:
-        lane(settings)
+def specs(lanes: Iterable[LaneSettings]) -> tuple[LaneSpec, ...]:
+    """
+    Return the lanes to be run: the echo, if none is set.
+
+    What they need is imported. Not for the loop, which an HTTP client would hold for a fifth of a second (REL-5).
+    """
+    return tuple(map(spec, lanes)) or (spec(ECHO),)
 
 
 def spec(settings: LaneSettings) -> LaneSpec:
-    """Return the lane as /lanes runs it."""
-    return LaneSpec(traits=settings.traits(), settings=settings, make=lane(settings))
-
-
-def lane(settings: LaneSettings) -> Callable[[], Actor]:
-    """Return what makes the lane's actor. Only a lane that needs the HTTP client imports it."""
-    if settings.kind is LaneKind.ECHO:
-        return lambda: EchoLane(settings)
-    from transports.backends.openai import OpenAILane
-
-    return lambda: OpenAILane(settings)
+    """Return a lane to be run."""
+    kind(settings)
+    return LaneSpec(traits=settings.traits(), settings=settings, make=lambda gen: ModelLane(settings, gen))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from actors.messages.lane import OpenStream
 from actors.messages.rows import Entry
-from transports.backends.lane import ModelLane
+from transports.backends.backend import Backend
 from transports.backends.stream import Stream
 
 PREFIX = "Echo: "
@@ -46,12 +46,12 @@ def usage(entries: Sequence[Entry], text: str) -> dict[str, int]:
     return {"prompt_tokens": asked, "completion_tokens": answered, "total_tokens": asked + answered}
 
 
-class EchoLane(ModelLane):
+class Echo(Backend):
     """Streams the echo word by word, with the lane's pause after each."""
 
     def open_stream(self, request: OpenStream) -> Stream:
-        """Return a stream without a watchdog: no backend can fall silent."""
-        return Stream(request, self.ctx.system.clock)
+        """Return a stream without a watchdog: nobody can fall silent."""
+        return Stream(request, self._system.clock)
 
     async def serve(self, stream: Stream) -> None:
         """Say it."""
@@ -60,6 +60,6 @@ class EchoLane(ModelLane):
         stream.arm()
         for piece in pieces(text):
             stream.delta(text=piece)
-            if self._settings.echo_delay_s:
-                await stream.pause(self._settings.echo_delay_s)
+            if self.settings.echo_delay_s:
+                await stream.pause(self.settings.echo_delay_s)
         stream.finish("stop", usage(entries, text))

@@ -1,6 +1,7 @@
 """What every lane does, whoever answers behind it: it opens, cancels and counts streams."""
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import structlog
@@ -14,11 +15,15 @@ from actors.messages.lane import (
     FailureClass,
     LaneInfo,
     OpenStream,
+    RetireLane,
+    SetLane,
     StreamFailed,
     StreamFinished,
 )
 from actors.messages.lifecycle import Down, DownReason
-from actors.runtime import Actor, Ref
+from actors.runtime import Actor, Ref, System
+from transports.backends.backend import Backend
+from transports.backends.kinds import backend
 from transports.backends.settings import LaneSettings
 from transports.backends.stream import OUT_OF_TIME, OVERRUN, Failure, Phase, Stream
 
@@ -30,44 +35,42 @@ UNWELL = RETRYABLE | {FailureClass.PROTOCOL}
 OURS = frozenset({OUT_OF_TIME.error_class, OVERRUN.error_class, "ActorStopped"})
 """Ends of streams that are not the backend's doing."""
 
+RETIRED = Failure(FailureClass.CONNECT, "LaneRemoved")
 TOO_MANY = Failure(FailureClass.RATE_LIMITED, "TooManyStreams")
 
 
 class ModelLane(Actor):
     """
-    One model backend.
+    One model lane.
 
+    A lane that is set anew opens its next streams on a new backend; those under way end on the one that they began on.
     Each stream is a task beside the mailbox, so that a cancellation meets a lane that listens. When the lane ends in
     whatever way, each stream under way is told as failed: a turn never waits for a lane that is gone.
     """
 
     kind = "lane"
 
-    def __init__(self, settings: LaneSettings) -> None:
+    def __init__(
+        self,
+        settings: LaneSettings,
+        gen: int,
+        make: Callable[[LaneSettings, int, System], Backend] = backend,
+    ) -> None:
         self._settings = settings
-        # Another number whenever the settings are others: it fences requests that were prepared before.
-        self._gen = 1
-        self._streams: dict[str, Stream] = {}
+        self._gen = gen
+        self._make = make
+        # With the backend that each runs on.
+        self._streams: dict[str, tuple[Stream, Backend]] = {}
         # Cancellations that overtook what they cancel.
         self._cancelled: set[str] = set()
-
-    # What a lane of some kind adds
-
-    def open_stream(self, request: OpenStream) -> Stream:
-        """Return the stream for a request, with the watchdog that this kind of lane wants."""
-        raise NotImplementedError
-
-    async def serve(self, stream: Stream) -> None:
-        """Carry a stream to its end. Cancelled when nobody wants it any more."""
-        raise NotImplementedError
-
-    async def close(self) -> None:
-        """Give back what the incarnation holds. Runs at every end, possibly twice."""
+        # Whether it takes no more streams and ends after the last one.
+        self._retiring = False
 
     # The actor
 
     async def on_start(self) -> None:
-        """Make sure that an end without ``on_stop`` gives everything back too."""
+        """Make the backend, and make sure that an end without ``on_stop`` gives everything back too."""
+        self._backend = self._make(self._settings, self._gen, self.ctx.system)
         self.ctx.run(self._keep(), "keeper")
 
     async def on_receive(self, message: Any) -> LaneInfo | None:
@@ -79,6 +82,11 @@ class ModelLane(Actor):
                 self._cancel(stream_id)
             case DescribeLane():
                 return self._describe()
+            case SetLane(settings=settings, gen=gen):
+                self._set(settings, gen)
+            case RetireLane():
+                self._retiring = True
+                self._leave_if_done()
             case Down():
                 self._leave_gone()
             case _:
@@ -95,31 +103,50 @@ class ModelLane(Actor):
 
     # Private methods
 
+    def _set(self, settings: LaneSettings, gen: int) -> None:
+        former, self._backend = self._backend, self._make(settings, gen, self.ctx.system)
+        self._settings, self._gen, self._retiring = settings, gen, False
+        if not self._carries(former):
+            self.ctx.run(former.close(), f"close-{former.gen}")
+
     def _open(self, request: OpenStream) -> None:
         if request.stream_id in self._cancelled or request.stream_id in self._streams:
             return
-        stream = self.open_stream(request)
+        stream = self._backend.open_stream(request)
         if request.budget.expired():
             stream.fail(OUT_OF_TIME)
+            return
+        if self._retiring:
+            stream.fail(RETIRED)
             return
         if len(self._streams) >= self._settings.max_streams:
             stream.fail(TOO_MANY)
             return
-        self._streams[request.stream_id] = stream
+        self._streams[request.stream_id] = (stream, self._backend)
         if isinstance(request.reply_to, Ref):
             request.reply_to.watch(self.ctx.ref)
-        self.ctx.run(self._carry(stream), f"stream-{request.stream_id}")
+        self.ctx.run(self._carry(stream, self._backend), f"stream-{request.stream_id}")
 
-    async def _carry(self, stream: Stream) -> None:
+    async def _carry(self, stream: Stream, on: Backend) -> None:
         try:
-            await stream.run(self.serve)
+            await stream.run(on.serve)
         finally:
             # One that was cut off without an end stays, to be told of when the lane leaves.
             if stream.phase is Phase.ENDED:
                 self._streams.pop(stream.request.stream_id, None)
-                self._report(stream)
+                self._report(stream, on)
+        if on is not self._backend and not self._carries(on):
+            await on.close()
+        self._leave_if_done()
 
-    def _report(self, stream: Stream) -> None:
+    def _carries(self, on: Backend) -> bool:
+        return any(of is on for _, of in self._streams.values())
+
+    def _leave_if_done(self) -> None:
+        if self._retiring and not self._streams:
+            self.ctx.stop()
+
+    def _report(self, stream: Stream, on: Backend) -> None:
         """Tell /lanes how the backend does."""
         match stream.end:
             case StreamFinished():
@@ -131,18 +158,18 @@ class ModelLane(Actor):
         parent = self.ctx.parent
         if parent is not None:
             with contextlib.suppress(RuntimeFault):
-                parent.tell(BackendHealth(backend=self._settings.traits().backend, good=good))
+                parent.tell(BackendHealth(backend=on.settings.traits().backend, good=good))
 
     def _cancel(self, stream_id: str) -> None:
-        stream = self._streams.get(stream_id)
-        if stream is not None:
-            stream.cancel()
+        found = self._streams.get(stream_id)
+        if found is not None:
+            found[0].cancel()
         else:
             self._cancelled.add(stream_id)
 
     def _leave_gone(self) -> None:
         """Cancel what nobody hears any more: a silent backend would be listened to until its watchdog barks."""
-        for stream in list(self._streams.values()):
+        for stream, _ in list(self._streams.values()):
             hearer = stream.request.reply_to
             if isinstance(hearer, Ref) and not hearer.is_alive():
                 stream.cancel()
@@ -154,6 +181,8 @@ class ModelLane(Actor):
             model=self._settings.model,
             base_url=self._settings.shown_url(),
             streams=len(self._streams),
+            max_streams=self._settings.max_streams,
+            gen=self._gen,
         )
 
     async def _keep(self) -> None:
@@ -164,7 +193,8 @@ class ModelLane(Actor):
 
     async def _leave(self) -> None:
         streams, self._streams = self._streams, {}
-        for stream in streams.values():
+        for stream, _ in streams.values():
             armed = stream.phase is Phase.ARMED
             stream.abort(Failure(FailureClass.INCOMPLETE if armed else FailureClass.CONNECT, "ActorStopped"))
-        await self.close()
+        for each in {self._backend, *(on for _, on in streams.values())}:
+            await each.close()

@@ -1,4 +1,4 @@
-"""The lane to an HTTP server that speaks OpenAI's chat completions."""
+"""An HTTP server that speaks OpenAI's chat completions."""
 
 import asyncio
 import contextlib
@@ -11,12 +11,14 @@ import aiohttp
 import structlog
 
 from actors.messages.lane import FailureClass, OpenStream, Prepared
+from actors.runtime import System
 from transports.backends import failures
+from transports.backends.backend import Backend
 from transports.backends.chunks import BackendError, decode_error
-from transports.backends.lane import ModelLane
 from transports.backends.preparation import prepare
 from transports.backends.reading import Progress, Reading
 from transports.backends.redaction import redact
+from transports.backends.settings import LaneSettings
 from transports.backends.stream import Failure, Stream
 
 log = structlog.get_logger("turnkeep.backend")
@@ -47,12 +49,11 @@ def call_ids(stream_id: str) -> str:
     return f"call_{hashlib.sha256(stream_id.encode()).hexdigest()[:16]}_"
 
 
-class OpenAILane(ModelLane):
-    """Posts each stream as one request; one client session for each incarnation. Retries are the turn's."""
+class OpenAIBackend(Backend):
+    """Posts each stream as one request, all with one client session. Retries are the turn's."""
 
-    async def on_start(self) -> None:
-        """Open the client session; nothing is sent."""
-        settings = self._settings
+    def __init__(self, settings: LaneSettings, gen: int, system: System) -> None:
+        super().__init__(settings, gen, system)
         self._url = settings.completions_url()
         self._key = settings.key(os.environ)
         self._traits = settings.traits()
@@ -76,7 +77,6 @@ class OpenAILane(ModelLane):
             response_class=CuttableResponse,
             timeout=aiohttp.ClientTimeout(connect=settings.connect_timeout_s),
         )
-        await super().on_start()
 
     async def close(self) -> None:
         """Close the client session and with it every connection."""
@@ -84,7 +84,7 @@ class OpenAILane(ModelLane):
 
     def open_stream(self, request: OpenStream) -> Stream:
         """Return a stream under the idle watchdog."""
-        return Stream(request, self.ctx.system.clock, self._settings.idle_timeout_s)
+        return Stream(request, self._system.clock, self.settings.idle_timeout_s)
 
     async def serve(self, stream: Stream) -> None:
         """Post the request and read the answer."""
@@ -108,25 +108,25 @@ class OpenAILane(ModelLane):
     def _body(self, stream: Stream) -> bytes | None:
         """Return the request as an earlier attempt has sent it, or put it together."""
         request, prepared = stream.request, stream.request.prepared
-        if prepared is None or (prepared.lane, prepared.gen) != (self._settings.name, self._gen):
+        if prepared is None or (prepared.lane, prepared.gen) != (self.settings.name, self.gen):
             try:
-                self.ctx.system.failpoints.hit("lane.prepare")
+                self._system.failpoints.hit("lane.prepare")
                 body = prepare(request.entries, request.params, self._traits)
             except Exception as error:
                 # Whatever it is: nothing was sent, and its text may quote the conversation.
-                log.warning("backend.not_prepared", lane=self._settings.name, error=type(error).__name__)
+                log.warning("backend.not_prepared", lane=self.settings.name, error=type(error).__name__)
                 stream.fail(Failure(FailureClass.PREPARATION, type(error).__name__))
                 return None
-            prepared = Prepared(lane=self._settings.name, gen=self._gen, body=body)
+            prepared = Prepared(lane=self.settings.name, gen=self.gen, body=body)
         stream.prepared(prepared)
         if request.dump and log.is_enabled_for(logging.DEBUG):
             text = redact(prepared.body.decode(), self._secrets, MOST_DUMPED)
-            log.debug("lane.request", lane=self._settings.name, stream_id=request.stream_id, body=text)
+            log.debug("lane.request", lane=self.settings.name, stream_id=request.stream_id, body=text)
         return prepared.body
 
     async def _post(self, stream: Stream, body: bytes) -> aiohttp.ClientResponse | None:
         try:
-            await self.ctx.system.failpoints.reach("lane.request")
+            await self._system.failpoints.reach("lane.request")
             data = body if len(body) <= INLINE_BODY_BYTES else io.BytesIO(body)
             return await self._client.post(self._url, data=data, allow_redirects=False)
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -136,10 +136,10 @@ class OpenAILane(ModelLane):
     async def _read(self, stream: Stream, response: aiohttp.ClientResponse) -> None:
         stream.heard()
         stream.arm()
-        await self.ctx.system.failpoints.reach("lane.armed")
+        await self._system.failpoints.reach("lane.armed")
         reading = Reading(
-            max_event_bytes=self._settings.max_event_bytes,
-            finish_optional=self._settings.finish_optional,
+            max_event_bytes=self.settings.max_event_bytes,
+            finish_optional=self.settings.finish_optional,
             call_ids=call_ids(stream.request.stream_id),
         )
         try:
@@ -161,23 +161,23 @@ class OpenAILane(ModelLane):
         loop = asyncio.get_running_loop()
         while reading.progress is not Progress.CLOSED:
             data = await response.content.readany()
-            await self.ctx.system.failpoints.reach("lane.chunk")
+            await self._system.failpoints.reach("lane.chunk")
             stream.heard()
             for piece in reading.feed(data) if data else reading.end():
                 stream.delta(text=piece.text, reasoning=piece.reasoning, tool_calls=piece.tool_calls)
             if reading.progress is Progress.TRAILING and trailing.when() is None:
-                trailing.reschedule(loop.time() + self._settings.trailing_s)
+                trailing.reschedule(loop.time() + self.settings.trailing_s)
 
     async def _keep_connection(self, response: aiohttp.ClientResponse) -> None:
         """Read to the end of the response, so that the next request saves a handshake."""
         with contextlib.suppress(aiohttp.ClientError, OSError):
-            async with asyncio.timeout(self._settings.trailing_s):
+            async with asyncio.timeout(self.settings.trailing_s):
                 await response.content.readany()
 
     async def _refused(self, stream: Stream, response: aiohttp.ClientResponse) -> None:
         body = bytearray()
         with contextlib.suppress(aiohttp.ClientError, OSError):
-            async with asyncio.timeout(self._settings.trailing_s):
+            async with asyncio.timeout(self.settings.trailing_s):
                 while len(body) < ERROR_BODY_BYTES:
                     piece = await response.content.read(ERROR_BODY_BYTES - len(body))
                     if not piece:
@@ -187,7 +187,9 @@ class OpenAILane(ModelLane):
         error = decode_error(bytes(body))
         refusal = error or BackendError(message=body.decode(errors="replace"))
         if response.status != 200:
-            failure = failures.of_status(response.status, response.headers, refusal, self.ctx.wall())
+            failure = failures.of_status(
+                response.status, response.headers, refusal, self._system.clock.wall()
+            )
         else:
             failure = failures.NOT_A_STREAM if error is None else failures.of_error(error)
         self._fail(stream, failure, refusal.message)
@@ -197,7 +199,7 @@ class OpenAILane(ModelLane):
         if text:
             log.debug(
                 "backend.error",
-                lane=self._settings.name,
+                lane=self.settings.name,
                 error=failure.error_class,
                 text=redact(text, self._secrets),
             )

@@ -1,6 +1,8 @@
 """What a user may set about one model lane."""
 
 import enum
+import math
+import re
 from collections.abc import Mapping
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
@@ -11,6 +13,9 @@ from actors.messages.secret import Secret
 
 SHORTEST_SECRET = 4
 """What is shorter, such as the number of an API's version, says nothing, and is part of many a word."""
+
+
+_CLASS_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 
 
 class LaneKind(enum.StrEnum):
@@ -72,10 +77,12 @@ class LaneSettings(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not self.name:
             raise ValueError("name is empty; write a short word by which people choose the lane")
-        if not self.chars_per_token > 0:
-            raise ValueError(f"chars_per_token of lane {self.name} must be above 0, for example 4")
-        if self.context_window is not None and self.context_window <= 0:
-            raise ValueError(f"context_window of lane {self.name} must be a number of tokens above 0")
+        self._check_amounts()
+        for name in self.retryable:
+            if not _CLASS_NAME.match(name):
+                raise ValueError(
+                    f"retryable of lane {self.name} has {name!r}; write names of error classes, such as BadRequest"
+                )
         if self.kind is LaneKind.OPENAI:
             self._check_backend()
 
@@ -89,6 +96,25 @@ class LaneSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"base_url of lane {self.name} is no http:// or https:// URL")
         if "@" in parts.netloc and (self.api_key is not None or self.api_key_env is not None):
             raise ValueError(f"lane {self.name} has a key and a password in its base_url; keep one of them")
+
+    def _check_amounts(self) -> None:
+        if self.order is not None and self.order < 0:
+            raise ValueError(f"order of lane {self.name} is {self.order}; write 0 or more, or leave it out")
+        if self.echo_delay_s < 0:
+            raise ValueError(f"echo_delay_s of lane {self.name} is {self.echo_delay_s}; write 0 or more")
+        positive = {
+            "context_window": (self.context_window, "a number of tokens, such as 128000, or leave it out"),
+            "chars_per_token": (self.chars_per_token, "a number above 0, such as 4.0"),
+            "idle_timeout_s": (self.idle_timeout_s, "seconds above 0, such as 60.0"),
+            "connect_timeout_s": (self.connect_timeout_s, "seconds above 0, such as 10.0"),
+            "trailing_s": (self.trailing_s, "seconds above 0, such as 5.0"),
+            "keepalive_s": (self.keepalive_s, "seconds above 0, such as 4.0"),
+            "max_streams": (self.max_streams, "1 or more"),
+            "max_event_bytes": (self.max_event_bytes, "bytes above 0, such as 1048576"),
+        }
+        for field, (value, what) in positive.items():
+            if value is not None and not 0 < value < math.inf:
+                raise ValueError(f"{field} of lane {self.name} is {value}; write {what}")
 
     def _url(self) -> SplitResult:
         return urlsplit(self.base_url or "")

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 
 from actors.exceptions import TurnkeepError
+from actors.messages.lane import LaneTraits
 from actors.messages.rows import KeyScope
 from transports.front.auth import authenticate
 from transports.front.completions import DEFAULT_MODEL, Completions
@@ -107,14 +108,15 @@ class Routes:
     async def models(self, request: Request) -> Response:
         """List the lanes."""
         await self._authenticate(request)
-        return _json({"object": "list", "data": [self._model(name) for name in self._names()]})
+        names = _names(await self._lanes())
+        return _json({"object": "list", "data": [self._model(name) for name in names]})
 
     async def model(self, request: Request) -> Response:
         """Show one lane."""
         await self._authenticate(request)
-        name, names = request.path_params["model"], self._names()
-        if name not in names and name not in [lane.model for lane in self._edges.live_lanes() if lane.model]:
-            raise no_such_model(names)
+        name, lanes = request.path_params["model"], await self._lanes()
+        if name not in _names(lanes) and name not in [lane.model for lane in lanes if lane.model]:
+            raise no_such_model(_names(lanes))
         return _json(self._model(name))
 
     async def _authenticate(self, request: Request) -> None:
@@ -125,12 +127,16 @@ class Routes:
         if not self._edges.admission.open:
             raise draining()
 
-    def _names(self) -> tuple[str, ...]:
-        lanes = tuple(lane.name for lane in self._edges.live_lanes())
-        return (DEFAULT_MODEL, *lanes) if lanes else ()
+    async def _lanes(self) -> tuple[LaneTraits, ...]:
+        bound = await self._edges.bound_lanes(self._edges.within(self._edges.settings.lanes_s))
+        return tuple(lane.traits for lane in bound if lane.live)
 
     def _model(self, name: str) -> dict[str, Any]:
         return {"id": name, "object": "model", "created": self._created, "owned_by": "turnkeep"}
+
+
+def _names(lanes: tuple[LaneTraits, ...]) -> tuple[str, ...]:
+    return (DEFAULT_MODEL, *(lane.name for lane in lanes)) if lanes else ()
 
 
 def _json(content: Any, status: int = 200) -> Response:

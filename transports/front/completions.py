@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 import structlog
 
-from actors.exceptions import TurnkeepError
-from actors.messages.lane import TOOL_CALLS
+from actors.exceptions import RuntimeFault, TurnkeepError
+from actors.lane.health import ladder
+from actors.messages.lane import TOOL_CALLS, LaneBinding, LaneTraits
 from actors.messages.rows import KeyScope
 from actors.runtime import Budget
 from actors.turn.calls import Calls
@@ -22,7 +23,7 @@ from transports.front.auth import authenticate
 from transports.front.chunks import Chunks, Head, whole
 from transports.front.completion_request import CompletionRequest, parse
 from transports.front.conversation import Places
-from transports.front.edges import Edges, LaneRef
+from transports.front.edges import Edges
 from transports.front.errors import RETRY_AFTER, ApiError, draining, from_fault, no_such_model, turn_failed
 from transports.front.exchange import ClientLeft, Exchange
 from transports.front.feed import FAILED, BegunAgain, Called, End, Gone, Silence, Text, Void
@@ -85,29 +86,24 @@ class Completions:
         # A name that nobody has used is a chat that does not exist yet (API-4).
         token = token or session_header.minted_token(self._edges.system.random.getrandbits(160))
         exchange.token = token
-        lane = self._lane(request.model)
+        lanes = await self._lanes(budget)
+        called = _lane_called(lanes, request.model)
+        lane = _serving(lanes, called)
         _require_of(lane, request.needs)
         chat = Chat(token=token, owner=key.owner)
         detached = exchange.header(DETACH) in ("1", "true")
         await self._edges.system.failpoints.reach("front.admit")
-        watch = await self._keep(chat, request, lane, detached, budget)
+        watch = await self._keep(chat, request, called, detached, budget)
         return Admitted(request=request, model=request.model or lane.name, detached=detached, watch=watch)
 
-    def _lane(self, model: str | None) -> LaneRef:
-        lanes = self._edges.live_lanes()
-        if model is None or model == DEFAULT_MODEL:
-            if not lanes:
-                raise _no_lane("No model takes turns now: each lane is quarantined or starting.")
-            return lanes[0]
-        for lane in self._edges.lanes():
-            if model in (lane.name, lane.model):
-                if not lane.live:
-                    raise _no_lane(f"The model {lane.name} is quarantined or starting; try again later.")
-                return lane
-        raise no_such_model((DEFAULT_MODEL, *(lane.name for lane in lanes)))
+    async def _lanes(self, budget: Budget) -> tuple[LaneBinding, ...]:
+        try:
+            return await self._edges.bound_lanes(budget.at_most(self._settings.lanes_s))
+        except RuntimeFault as fault:
+            raise _no_lane("No model takes turns now; try again later.") from fault
 
     async def _keep(
-        self, chat: Chat, request: CompletionRequest, lane: LaneRef, detached: bool, budget: Budget
+        self, chat: Chat, request: CompletionRequest, called: str | None, detached: bool, budget: Budget
     ) -> Watch | None:
         afresh, text = session_header.read_command(request.said)
         left = await self._intake.bound_sessions(chat, budget) if afresh else ()
@@ -117,7 +113,7 @@ class Completions:
         else:
             kept = request.afresh(text) if afresh else request
             watch = await self._intake.keep(
-                chat, kept, lane.name, afresh=afresh, detached=detached, budget=budget
+                chat, kept, called, afresh=afresh, detached=detached, budget=budget
             )
             self._edges.system.failpoints.hit("front.admitted")
             watch.attach()
@@ -204,7 +200,34 @@ class Completions:
                     return CLIENT_GONE
 
 
-def _require_of(lane: LaneRef, needs: Places) -> None:
+def _lane_called(lanes: tuple[LaneBinding, ...], model: str | None) -> str | None:
+    """
+    Return the name of the lane that a client means by its name, or by its backend's name of the model; None: the default.
+
+    Raises ApiError 404.
+    """
+    if model is None or model == DEFAULT_MODEL:
+        return None
+    names = [lane.traits.name for lane in lanes]
+    if model in names:
+        return model
+    for lane in lanes:
+        if model == lane.traits.model:
+            return lane.traits.name
+    raise no_such_model((DEFAULT_MODEL, *(lane.traits.name for lane in lanes if lane.live)))
+
+
+def _serving(lanes: tuple[LaneBinding, ...], called: str | None) -> LaneTraits:
+    """Return the lane that is called so, or the default. Raises ApiError 503 if neither it nor a fallback takes turns."""
+    chain = ladder(lanes, called)
+    if not any(lane.live for lane in chain):
+        if called is None:
+            raise _no_lane("No model takes turns now: each lane is quarantined.")
+        raise _no_lane(f"The model {called} is quarantined; try again later.")
+    return next((lane.traits for lane in lanes if lane.traits.name == called), chain[0].traits)
+
+
+def _require_of(lane: LaneTraits, needs: Places) -> None:
     """Raise ApiError 400 for the first thing that the lane does not take."""
     for capability, where in needs.items():
         if capability not in lane.capabilities:

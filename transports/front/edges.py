@@ -1,28 +1,12 @@
 """What the server's routes reach."""
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from actors.messages.lane import Capability
+from actors.messages.lane import LaneBinding, ListLanes
 from actors.runtime import Budget, Ref, System
 from transports.front.settings import FrontSettings
-
-
-class LaneRef(msgspec.Struct, frozen=True, kw_only=True):
-    """A model lane as clients choose it: by its name, or by its backend's name of the model."""
-
-    name: str
-    ref: Ref | None
-    """None while its supervisor is down."""
-    model: str
-    capabilities: frozenset[Capability]
-
-    @property
-    def live(self) -> bool:
-        """Whether it takes turns, or will in a moment; a quarantined one does not."""
-        return self.ref is not None and self.ref.is_alive()
 
 
 class Admission(msgspec.Struct):
@@ -38,17 +22,16 @@ class Edges(msgspec.Struct, frozen=True, kw_only=True):
     store: Ref
     sessions: Ref
     metrics: Ref
-    lanes: Callable[[], tuple[LaneRef, ...]]
-    """The lanes as they are now, the default first."""
+    lanes: Ref
     relay_endpoint: Any
     admin_endpoint: Any
     settings: FrontSettings
     admission: Admission = msgspec.field(default_factory=Admission)
 
-    def live_lanes(self) -> tuple[LaneRef, ...]:
-        """Return those that take turns."""
-        return tuple(lane for lane in self.lanes() if lane.live)
-
     def within(self, seconds: float) -> Budget:
         """Return a new budget."""
         return Budget.of(self.system.clock, seconds)
+
+    async def bound_lanes(self, budget: Budget) -> tuple[LaneBinding, ...]:
+        """Return the lanes as they are now. Raises RuntimeFault if /lanes does not say."""
+        return await self.lanes.ask(ListLanes(), budget)

@@ -42,14 +42,14 @@ class Intake:
         self,
         chat: Chat,
         request: CompletionRequest,
-        lane: str,
+        lane: str | None,
         *,
         afresh: bool,
         detached: bool,
         budget: Budget,
     ) -> Watch:
         """
-        Keep the message in one transaction and return a watch over its turn.
+        Keep the message in one transaction and return a watch over its turn; without ``lane`` the first one serves it.
 
         ``afresh`` binds the chat to a new session first. Raises TurnkeepError if nothing was kept, ApiError
         ``outcome_unknown`` if nobody can say.
@@ -64,7 +64,7 @@ class Intake:
             new_session_id=new_id(),
             entries=request.entries,
             seed=request.seed,
-            params={**request.params, "model": lane},
+            params=request.params if lane is None else {**request.params, "model": lane},
             detached=detached,
             turn_id=new_id(),
             rotate=afresh,

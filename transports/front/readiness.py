@@ -28,11 +28,16 @@ class Readiness:
         return [*self._known, *(() if self._edges.admission.open else ("draining",))]
 
     async def _check(self) -> tuple[str, ...]:
+        budget = self._edges.within(self._edges.settings.ready_check_s)
+        asked = self._edges.store.ask(CheckStore(), budget)
         failing: list[str] = []
         try:
-            await self._edges.store.ask(CheckStore(), self._edges.within(self._edges.settings.ready_check_s))
+            if not any(lane.live for lane in await self._edges.bound_lanes(budget)):
+                failing.append("lanes")
         except TurnkeepError:
-            failing.append("store")
-        if not self._edges.live_lanes():
             failing.append("lanes")
+        try:
+            await asked
+        except TurnkeepError:
+            failing.insert(0, "store")
         return tuple(failing)

@@ -29,6 +29,8 @@ class FrontSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How long after that budget the client may take to read the last of its response."""
     store_s: float = 10.0
     """The budget of one question to the store."""
+    lanes_s: float = 5.0
+    """How long a request may wait to hear which lanes there are."""
     ready_check_s: float = 1.0
     """How long ``/readyz`` waits for each dependency, and how long it keeps the answer."""
     stream_queue: int = 4096

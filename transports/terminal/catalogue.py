@@ -21,6 +21,9 @@ VERBS = {
     "quarantine": Entry("quarantine", "What is held as it did not end: list, show, release, reconcile."),
     "sessions": Entry("sessions", "Conversations: list, show, send, watch, history, stop."),
     "events": Entry("events", "Show events; each has a number, from which a later call can go on."),
+    "lanes": Entry(
+        "lanes", "List the model lanes and how they do; with reload, have the daemon read them again."
+    ),
     "relays": Entry("relays", "List the links of relay peers."),
     "deliveries": Entry("relays", "List deliveries, the newest first, without their texts."),
     "peers": Entry("peers", "Relay peers: add, list, rotate, revoke."),

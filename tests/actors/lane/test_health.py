@@ -4,9 +4,9 @@ from actors.lane.health import DEGRADED_AFTER, Health, ladder
 from actors.messages.lane import LaneBinding, LaneTraits
 
 
-def lane(name, order=None, *, degraded=False):
+def lane(name, order=None, *, degraded=False, live=True):
     traits = LaneTraits(name=name, kind="openai", model="m", backend="http://h", order=order)
-    return LaneBinding(traits=traits, gen=0, lane=None, degraded=degraded)
+    return LaneBinding(traits=traits, gen=0, lane=None, degraded=degraded, live=live)
 
 
 def names(lanes, model=None):
@@ -37,3 +37,20 @@ def test_the_lane_that_was_named_comes_first_and_the_fallbacks_by_their_order():
 def test_degraded_lanes_come_last():
     lanes = (lane("a", degraded=True), lane("b", 1, degraded=True), lane("c", 2))
     assert names(lanes) == ["c", "a", "b"]
+
+
+def test_lanes_that_are_not_live_come_after_all_others():
+    lanes = (lane("a", live=False), lane("b", 1, degraded=True), lane("c", 2))
+    assert names(lanes, "a") == ["c", "b", "a"]
+    assert names((lane("a", live=False),), "a") == ["a"]
+
+
+def test_the_default_is_the_first_live_lane():
+    lanes = (lane("a", live=False), lane("b"), lane("c"))
+    assert names(lanes) == ["b"]
+    assert names((lane("a", live=False), lane("b", 1, live=False))) == ["a", "b"]
+
+
+def test_health_is_forgotten_but_for_some_backends():
+    health = Health().heard("a", good=False).heard("b", good=False)
+    assert health.of({"b", "c"}) == Health().heard("b", good=False)

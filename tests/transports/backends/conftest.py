@@ -21,7 +21,7 @@ from actors.messages.lane import (
 from actors.messages.rows import Entry
 from actors.runtime import Budget, Clock, Ref, System
 from tests.fakes.backend import FakeBackend
-from transports.backends import LaneSettings, lane
+from transports.backends import LaneSettings, ModelLane
 
 SECONDS = 30.0
 """The budget of whatever a test waits for."""
@@ -133,6 +133,6 @@ def ask_lane(system, backend) -> Callable[..., Asker]:
 
     def start(**changes: Any) -> Asker:
         settings = LaneSettings(**{"name": "main", "base_url": backend.url, "model": "fake-model", **changes})
-        return Asker(system, system.spawn("/lanes-main", lane(settings)))
+        return Asker(system, system.spawn("/lanes-main", lambda: ModelLane(settings, 1)))
 
     return start

@@ -8,7 +8,7 @@ from actors.messages.lane import FailureClass, StreamArmed, StreamDelta, StreamF
 from actors.messages.rows import Entry
 from tests.clock import StillClock
 from tests.transports.backends.conftest import Asker, failure_of, text_of
-from transports.backends import LaneKind, LaneSettings, lane
+from transports.backends import LaneKind, LaneSettings, ModelLane
 from transports.backends.echo import ADVICE, MOST_PIECES, answer, pieces
 
 
@@ -22,7 +22,7 @@ def assistant(text: str) -> Entry:
 
 def echo_lane(system, **changes) -> Asker:
     settings = LaneSettings(name="echo", kind=LaneKind.ECHO, **{"echo_delay_s": 0, **changes})
-    return Asker(system, system.spawn("/lanes-echo", lane(settings)))
+    return Asker(system, system.spawn("/lanes-echo", lambda: ModelLane(settings, 1)))
 
 
 @given(st.text())

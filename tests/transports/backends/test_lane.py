@@ -12,8 +12,8 @@ from actors.messages.lifecycle import DownReason, Resume, Suspend
 from actors.runtime import Actor
 from tests.fakes.backend_script import Hold, Silence, Text
 from tests.transports.backends.conftest import Asker, failure_of, text_of
-from transports.backends import LaneKind, LaneSettings, lane
-from transports.backends.echo import EchoLane
+from transports.backends import LaneKind, LaneSettings, ModelLane
+from transports.backends.echo import Echo
 from transports.backends.stream import Stream
 
 
@@ -112,7 +112,7 @@ async def test_a_turn_that_is_killed_is_not_listened_for_until_a_silent_backend_
 
 async def test_a_turn_whose_mailbox_is_full_hears_of_the_end_once_there_is_room(system):
     settings = LaneSettings(name="echo", kind=LaneKind.ECHO, echo_delay_s=0)
-    asker = Asker(system, system.spawn("/lanes-echo", lane(settings)))
+    asker = Asker(system, system.spawn("/lanes-echo", lambda: ModelLane(settings, 1)))
     heard: asyncio.Queue[Any] = asyncio.Queue()
     turn = system.spawn("/turn", lambda: Notes(heard), bound=3)
     await turn.ask(Suspend(), asker.within())
@@ -130,7 +130,7 @@ async def test_a_turn_whose_mailbox_is_full_hears_of_the_end_once_there_is_room(
 
 async def test_a_stream_that_waits_for_room_can_be_cancelled(system):
     settings = LaneSettings(name="echo", kind=LaneKind.ECHO, echo_delay_s=0)
-    asker = Asker(system, system.spawn("/lanes-echo", lane(settings)))
+    asker = Asker(system, system.spawn("/lanes-echo", lambda: ModelLane(settings, 1)))
     turn = system.spawn("/turn", lambda: Notes(asyncio.Queue()), bound=1)
     await turn.ask(Suspend(), asker.within())
     stream_id = asker.open("one two", reply_to=turn)
@@ -140,8 +140,8 @@ async def test_a_stream_that_waits_for_room_can_be_cancelled(system):
     await asker.until_idle()
 
 
-class Faulty(EchoLane):
-    """A lane with a mistake in it."""
+class Faulty(Echo):
+    """A backend with a mistake in it."""
 
     async def serve(self, stream: Stream) -> None:
         raise LookupError("CANARY")
@@ -149,7 +149,7 @@ class Faulty(EchoLane):
 
 async def test_a_mistake_in_one_stream_is_that_streams_failure(system):
     settings = LaneSettings(name="echo", kind=LaneKind.ECHO)
-    asker = Asker(system, system.spawn("/lanes-echo", lambda: Faulty(settings)))
+    asker = Asker(system, system.spawn("/lanes-echo", lambda: ModelLane(settings, 1, Faulty)))
     failed = failure_of(await asker.ask())
     assert (failed.failure, failed.error_class) == (FailureClass.PROTOCOL, "LookupError")
     assert (await asker.describe()).streams == 0

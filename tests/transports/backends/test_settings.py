@@ -1,9 +1,11 @@
 """What a lane may be set to."""
 
+import re
+
 import msgspec
 import pytest
 
-from actors.messages.lane import Capability
+from actors.messages.lane import Capability, ThinkTags
 from actors.messages.secret import Secret
 from transports.backends import LaneKind, LaneSettings
 
@@ -44,6 +46,44 @@ def test_a_wrong_setting_is_refused_in_words(changes):
     plain = {**msgspec.to_builtins(settings()), **msgspec.to_builtins(changes)}
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(plain, LaneSettings)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"order": -1}, "order of lane main is -1; write 0 or more"),
+        ({"context_window": 0}, "context_window of lane main is 0; write a number of tokens"),
+        ({"chars_per_token": 0.0}, "chars_per_token of lane main is 0.0; write a number above 0"),
+        ({"chars_per_token": float("nan")}, "chars_per_token of lane main is nan; write a number above 0"),
+        ({"idle_timeout_s": -1.0}, "idle_timeout_s of lane main is -1.0; write seconds above 0"),
+        ({"connect_timeout_s": float("inf")}, "connect_timeout_s of lane main is inf; write seconds above 0"),
+        ({"trailing_s": 0.0}, "trailing_s of lane main is 0.0; write seconds above 0"),
+        ({"keepalive_s": 0.0}, "keepalive_s of lane main is 0.0; write seconds above 0"),
+        ({"max_streams": 0}, "max_streams of lane main is 0; write 1 or more"),
+        ({"max_event_bytes": 0}, "max_event_bytes of lane main is 0; write bytes above 0"),
+        ({"echo_delay_s": -0.1}, "echo_delay_s of lane main is -0.1; write 0 or more"),
+        (
+            {"retryable": ("429 please",)},
+            "retryable of lane main has '429 please'; write names of error classes",
+        ),
+    ],
+)
+def test_an_amount_that_makes_no_sense_is_refused_with_what_to_write(changes, said):
+    with pytest.raises(ValueError, match="^" + re.escape(said)):
+        settings(**changes)
+
+
+def test_what_others_know_of_a_lane_is_what_was_set():
+    said = {
+        "order": 2,
+        "retryable": ("BadRequest",),
+        "context_window": 128_000,
+        "chars_per_token": 3.5,
+        "think_tags": ThinkTags.ANYWHERE,
+        "hold_back": True,
+    }
+    traits = settings(**said).traits()
+    assert {name: getattr(traits, name) for name in said} == {**said, "retryable": {"BadRequest"}}
 
 
 def test_an_echo_needs_nothing():

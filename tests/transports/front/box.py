@@ -7,15 +7,18 @@ from typing import Any, Self
 
 import msgspec
 
+from actors.lane.lanes import Lanes
+from actors.lane.roster import Roster
 from actors.messages.front import FrontInfo
-from actors.messages.lane import Capability
+from actors.messages.lane import Capability, LaneSpec
 from actors.messages.rows import KeyScope
 from actors.messages.store import PutKey
 from actors.metrics.metrics import Metrics
 from actors.runtime import Actor, Budget, Ref, System
 from actors.supervision import ChildSpec, Supervisor
 from storage import Store, open_database
-from transports.front.edges import Edges, LaneRef
+from transports.backends import LaneSettings, spec
+from transports.front.edges import Edges
 from transports.front.front import Front
 from transports.front.listener import Listener
 from transports.front.settings import FrontSettings
@@ -71,6 +74,7 @@ class FrontBox:
             ChildSpec(name="store", factory=lambda: Store(self.database)),
             ChildSpec(name="sessions", factory=lambda: Notes(self.heard)),
             ChildSpec(name="metrics", factory=Metrics),
+            ChildSpec(name="lanes", factory=lambda: Lanes(Roster(self._specs()), self._specs)),
             ChildSpec(name="front", factory=self._front),
         )
         self.root = self.system.spawn("/", lambda: Supervisor(specs))
@@ -112,18 +116,26 @@ class FrontBox:
         self._clients.append(client)
         return client
 
+    def _specs(self) -> tuple[LaneSpec, ...]:
+        return tuple(
+            spec(
+                LaneSettings(
+                    name=name,
+                    base_url="http://127.0.0.1:1/v1",
+                    model=f"{name}-1",
+                    capabilities=self._capabilities,
+                )
+            )
+            for name in self._lanes
+        )
+
     def _front(self) -> Actor:
         edges = Edges(
             system=self.system,
             store=self.at("/store"),
             sessions=self.at("/sessions"),
             metrics=self.at("/metrics"),
-            lanes=lambda: tuple(
-                LaneRef(
-                    name=name, ref=self.at("/sessions"), model=f"{name}-1", capabilities=self._capabilities
-                )
-                for name in self._lanes
-            ),
+            lanes=self.at("/lanes"),
             relay_endpoint=self._relay_endpoint,
             admin_endpoint=no_socket,
             settings=self.settings,
