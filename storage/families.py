@@ -38,7 +38,6 @@ def families(seal: Seal, conversations: Conversations, retention: RetentionSetti
     return {
         requests.AcceptMessage: acceptance.accept_message,
         requests.RotateChat: acceptance.rotate_chat,
-        requests.RequeueMessage: inbox.requeue_message,
         requests.BuryMessage: inbox.bury_message,
         requests.SessionsWithMail: inbox.sessions_with_mail,
         requests.TakeTurn: partial(turns.take_turn, conversations=conversations),

@@ -3,20 +3,9 @@
 import sqlite3
 
 from actors.messages.rows import InboxState
-from actors.messages.store import AcceptMessage, BuryMessage, RequeueMessage, SessionsWithMail
+from actors.messages.store import AcceptMessage, BuryMessage, SessionsWithMail
 from storage import turns
 from storage.columns import encode, encode_or_none
-
-
-def requeue_message(connection: sqlite3.Connection, request: RequeueMessage) -> bool:
-    """See RequeueMessage. Not while a turn over it runs."""
-    done = connection.execute(
-        "UPDATE inbox SET state = 'accepted', settled_at = NULL"
-        " WHERE inbox_id = ? AND state = 'turned' AND tries <= ? AND NOT EXISTS"
-        " (SELECT 1 FROM turns WHERE turns.turn_id = inbox.turn_id AND turns.state = 'running')",
-        (request.inbox_id, request.max_tries),
-    )
-    return done.rowcount == 1
 
 
 def bury_message(connection: sqlite3.Connection, request: BuryMessage) -> bool:

@@ -207,6 +207,11 @@ def end_turn(connection: sqlite3.Connection, request: EndTurn) -> TurnRow:
         ),
     )
     _write_outcome(connection, request, ended.session_id)
+    if request.again:
+        connection.execute(
+            "UPDATE inbox SET state = 'accepted', settled_at = NULL WHERE inbox_id = ? AND turn_id = ?",
+            (ended.inbox_id, request.turn_id),
+        )
     if ended.origin is Origin.RELAY or request.delivery is not None:
         answers.end_answer(connection, ended, request.delivery, request.at)
     return ended

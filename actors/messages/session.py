@@ -199,6 +199,12 @@ class UnseenTurns(ControlMessage, frozen=True, kw_only=True):
     turns: tuple[TurnRow, ...] | None
 
 
+class TurnReclaimed(ControlMessage, frozen=True, kw_only=True):
+    """The store's answer about the end of a turn that began without this session knowing."""
+
+    done: bool
+
+
 class PastRead(ControlMessage, frozen=True, kw_only=True):
     """The store's answer about the turns that a follower may have missed, newest first; None if there was none."""
 

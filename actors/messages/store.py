@@ -113,16 +113,6 @@ class RotateChat(Write[Accepted], frozen=True, kw_only=True):
     new_session_id: str
 
 
-class RequeueMessage(Write[bool], frozen=True, kw_only=True):
-    """
-    Let a turned message be turned again, once: only while it was turned ``max_tries`` times at most and no turn over it
-    runs. Says whether.
-    """
-
-    inbox_id: str
-    max_tries: int
-
-
 class BuryMessage(Write[bool], frozen=True, kw_only=True):
     """
     End an accepted message (dead); its admitted turn, if any, ends ``cancelled`` with the reason. Says whether.
@@ -162,7 +152,7 @@ class FlushPartial(Write[None], frozen=True, kw_only=True):
 
 class EndTurn(Write[TurnRow], frozen=True, kw_only=True):
     """
-    End a turn: its state, its history rows and its delivery in one transaction.
+    End a turn: its state, its history rows, its delivery and what becomes of its message in one transaction.
 
     Repeating it answers the stored row. Refused with Conflict if the turn is not running under ``turn_gen``, also if
     there is none, and Invalid if ``state`` is no end.
@@ -185,6 +175,8 @@ class EndTurn(Write[TurnRow], frozen=True, kw_only=True):
     """Why a failed one failed: class and wording of ours, for whoever looks after Turnkeep."""
     delivery: NewDelivery | None = None
     """It takes the place of the answer's beginning, if one was shown; one that was not shown yet never will be."""
+    again: bool = False
+    """Whether the message waits for another turn."""
 
 
 class GetTurn(Read[TurnRow | None], frozen=True, kw_only=True):

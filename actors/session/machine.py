@@ -81,6 +81,12 @@ class UnseenRead(Event, frozen=True):
     turns: tuple[TurnRow, ...] | None
 
 
+class Reclaimed(Event, frozen=True):
+    """The store's answer about the end of a turn that began unseen: whether that one runs no longer."""
+
+    done: bool
+
+
 class Retry(Event, frozen=True):
     """The wait after a failure, of the inbox, a lost turn's end or an outcome that is waited for, is over."""
 
@@ -147,7 +153,7 @@ class FindUnseen(Effect, frozen=True):
 
 
 class Reclaim(Effect, frozen=True):
-    """End a turn that began unseen, and give its message back."""
+    """End a turn that began unseen, give its message back, and say whether that is stored."""
 
     turn: TurnRow
 
@@ -237,6 +243,8 @@ def _react(state: State, event: Event) -> Step:
             return _fail(msgspec.structs.replace(state, unsure=state.unsure or unsure))
         case UnseenRead(turns=turns):
             return _unseen_read(state, turns)
+        case Reclaimed(done=done):
+            return _reclaimed(state, done)
         case Retry():
             return _retry(state)
         case EndStored():
@@ -307,9 +315,19 @@ def _unseen_read(state: State, turns: tuple[TurnRow, ...] | None) -> Step:
         return state, ()
     if turns is None:
         return _fail(state)
-    # Whatever runs is none of this session's: in this phase it has no turn.
-    sure, effects = _look(msgspec.structs.replace(state, unsure=False))
-    return sure, (*(Reclaim(turn) for turn in turns), *effects)
+    if turns:
+        # It is none of this session's: in this phase it has no turn. Only one can run at a time.
+        return state, (Reclaim(turns[0]),)
+    return _look(msgspec.structs.replace(state, unsure=False))
+
+
+def _reclaimed(state: State, done: bool) -> Step:
+    if state.phase is not Phase.WAITING:
+        return state, ()
+    if not done:
+        return _fail(state)
+    # It is sure once the store has been seen to run nothing.
+    return state, (FindUnseen(),)
 
 
 def _end_stored(state: State, event: EndStored) -> Step:

@@ -12,7 +12,7 @@ What becomes of turns that a restart or a crash left unfinished: pure.
 from typing import Any
 
 from actors.messages.rows import NewDelivery, Origin, Route, Row, TurnRow, TurnState
-from actors.messages.store import BuryMessage, EndTurn, RequeueMessage, Write
+from actors.messages.store import BuryMessage, EndTurn, Write
 from actors.notifier.notice import Cause, notice
 
 
@@ -60,26 +60,22 @@ def recover(
             partial=turn.partial,
         )
         writes.append(interruption(cut, Cause.RESTART if clients_gone else Cause.CRASH, again, now))
-        if again:
-            writes.append(RequeueMessage(inbox_id=turn.inbox_id, max_tries=MAX_TRIES, at=now))
     return tuple(writes)
 
 
-def reclaim(turn: TurnRow, now: float) -> tuple[Write[Any], ...]:
+def reclaim(turn: TurnRow, now: float) -> EndTurn:
     """
-    Return the writes that give the message of a turn back whose beginning nobody saw, as its answer came too late.
+    Return the end of a turn whose beginning nobody saw, as its answer came too late: its message is given back.
 
     Its backend was never asked, so that the message is turned again however often this happens.
     """
-    return (
-        EndTurn(
-            turn_id=turn.turn_id,
-            turn_gen=turn.turn_gen,
-            state=TurnState.INTERRUPTED,
-            reason="unseen",
-            at=now,
-        ),
-        RequeueMessage(inbox_id=turn.inbox_id, max_tries=turn.tries, at=now),
+    return EndTurn(
+        turn_id=turn.turn_id,
+        turn_gen=turn.turn_gen,
+        state=TurnState.INTERRUPTED,
+        reason="unseen",
+        again=True,
+        at=now,
     )
 
 
@@ -106,5 +102,6 @@ def interruption(cut: CutTurn, cause: Cause, again: bool, now: float) -> EndTurn
         interrupted_text=interrupted_text,
         notice=None if again else text,
         delivery=delivery,
+        again=again,
         at=now,
     )

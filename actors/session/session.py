@@ -33,6 +33,7 @@ from actors.messages.session import (
     TakeFailed,
     TurnEnded,
     TurnOutcome,
+    TurnReclaimed,
     TurnTaken,
     UnfollowTurns,
     UnseenTurns,
@@ -124,6 +125,8 @@ class Session(Actor):
                 self._decide(machine.TakeRefused(unsure))
             case UnseenTurns(turns=turns):
                 self._decide(machine.UnseenRead(turns))
+            case TurnReclaimed(done=done):
+                self._decide(machine.Reclaimed(done))
             case RetryTake() | PlaceFree():
                 self._decide(machine.Retry())
             case TurnEnded():
@@ -216,9 +219,12 @@ class Session(Actor):
         )
 
     def _reclaim(self, turn: TurnRow) -> None:
-        # The store serves in order: the look that follows comes after these writes.
-        for write in reclaim(turn, self.ctx.wall()):
-            self._store.ask(write, self.ctx.within(self._settings.store_s))
+        self.ctx.pipe(
+            self._store.ask(reclaim(turn, self.ctx.wall()), self.ctx.within(self._settings.store_s)),
+            lambda row: TurnReclaimed(done=True),
+            # Contradicted, it has ended in another way.
+            lambda error: TurnReclaimed(done=isinstance(error, Conflict)),
+        )
 
     def _start_turn(self, turn: TakenTurn) -> None:
         self.ctx.system.failpoints.hit("session.taken")

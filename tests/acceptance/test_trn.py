@@ -1,6 +1,7 @@
 """TRN: turns and their stops, their order, and what a kill leaves of them."""
 
 import asyncio
+import sqlite3
 import threading
 
 import pytest
@@ -240,8 +241,13 @@ async def _committed(harness):
 # A write whose answer comes too late
 
 
+def _full() -> None:
+    raise sqlite3.OperationalError("database or disk is full")
+
+
+@pytest.mark.parametrize("then", ["the store writes", "the store does not write for a while"])
 async def test_a_turn_whose_beginning_was_answered_too_late_is_given_back_and_turned_once(
-    boot, client, backend
+    boot, client, backend, then
 ):
     harness = await boot(**{"session.store_s": 0.2, "session.retry_base_s": 0.01})
     gate = threading.Event()
@@ -258,6 +264,11 @@ async def test_a_turn_whose_beginning_was_answered_too_late_is_given_back_and_tu
     (session_path,) = [info.path for info in harness.system.actors() if info.kind == "session"]
     session = harness.at(session_path)
     await until(lambda: session._cell.behaviour._state.failures > 0)
+    if then == "the store does not write for a while":
+        harness.system.failpoints.always("store.before_commit", _full)
+        gate.set()
+        await until(lambda: session._cell.behaviour._state.failures > 3)
+        harness.system.failpoints.clear("store.before_commit")
     gate.set()
     status, _, body = await asking
     assert status == 200 and body["choices"][0]["message"]["content"] == "reply to: hello"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.messages.rows import Entry, Origin, Route
-from actors.messages.store import AcceptMessage, EndTurn, RequeueMessage, TakeTurn
+from actors.messages.store import AcceptMessage, EndTurn, PostToChat, TakeTurn
 from actors.runtime import Budget, Ref, System
 from actors.runtime.clock import Clock
 from storage import Database, Store, open_database
@@ -70,6 +70,13 @@ class StoreBox:
     def accept(self, text: str = "hi", **changes: Any) -> Any:
         return self.ask(self.message(text, **changes))
 
+    def post(self, text: str) -> Any:
+        """Say something in the chat that ``accept`` takes messages from, which no message of it asked for."""
+        chat = {
+            name: getattr(self.message(), name) for name in ("peer", "scope", "session_key", "new_session_id")
+        }
+        return self.ask(PostToChat(**chat, post_id=self.id("o"), author="bot", content=text, at=self.now))
+
     def take(self, session_id: str) -> Any:
         return self.ask(TakeTurn(session_id=session_id, turn_id=self.id("t"), at=self.now))
 
@@ -77,9 +84,6 @@ class StoreBox:
         return self.ask(
             EndTurn(turn_id=taken.turn_id, turn_gen=taken.turn_gen, state=state, at=self.now, **fields)
         )
-
-    def requeue(self, inbox_id: str, max_tries: int = 1) -> Any:
-        return self.ask(RequeueMessage(inbox_id=inbox_id, max_tries=max_tries, at=self.now))
 
     async def raw(self, work: Callable[[Any], Any]) -> Any:
         """Run something on the store's own connection, on its thread."""

@@ -175,8 +175,7 @@ async def test_only_the_running_turn_begins_an_answer(store):
 
 async def test_a_second_run_over_a_message_goes_on_in_the_message_of_the_first(store):
     first = await shown(store)
-    await store.end(first, TurnState.INTERRUPTED)
-    await store.requeue(first.inbox_id)
+    await store.end(first, TurnState.INTERRUPTED, again=True)
     second = await store.take(first.session_id)
     assert second.turn_id != first.turn_id
     begun = await begin(store, second, "b2")

@@ -42,8 +42,7 @@ async def test_what_a_client_brings_of_its_history_is_kept_with_its_calls(store)
 
 async def test_a_message_that_is_turned_again_is_whole_too(store):
     accepted = await store.accept(entries=(SHOWN,))
-    await store.end(await store.take(accepted.session_id), TurnState.INTERRUPTED)
-    await store.requeue(accepted.inbox_id)
+    await store.end(await store.take(accepted.session_id), TurnState.INTERRUPTED, again=True)
     assert (await store.take(accepted.session_id)).history == (SHOWN,)
 
 

@@ -11,7 +11,6 @@ from actors.messages.store import (
     FindBindings,
     GetSession,
     GetTurn,
-    RequeueMessage,
     RotateChat,
     SessionsWithMail,
 )
@@ -142,16 +141,16 @@ async def test_a_turned_message_cannot_be_buried(store):
     assert not await store.ask(BuryMessage(inbox_id="I", reason="client_gone", at=2.0))
 
 
-async def test_requeueing_happens_once_and_writes_no_second_user_row(store):
+async def test_a_message_that_waits_again_is_turned_once_more_and_has_no_second_user_row(store):
     accepted = await store.accept(inbox_id="I")
     taken = await store.take(accepted.session_id)
-    await store.end(taken, TurnState.INTERRUPTED)
-    assert await store.ask(RequeueMessage(inbox_id="I", max_tries=1, at=2.0))
+    ended = await store.end(taken, TurnState.INTERRUPTED, again=True)
     again = await store.take(accepted.session_id)
     assert again.turn_gen == taken.turn_gen + 1 and again.turn_id != taken.turn_id and again.tries == 2
     assert [entry.content for entry in again.history] == ["hi"]
+    assert await store.end(taken, TurnState.INTERRUPTED, again=True) == ended
     await store.end(again, TurnState.INTERRUPTED)
-    assert not await store.ask(RequeueMessage(inbox_id="I", max_tries=1, at=3.0))
+    assert await store.take(accepted.session_id) is None
 
 
 async def test_sessions_with_mail_come_oldest_first(store):
@@ -265,24 +264,12 @@ async def test_seeds_of_messages_that_arrive_together_count_once(store):
     assert [entry.content for entry in taken.history] == ["a", "b"]
 
 
-async def test_a_message_that_runs_is_not_queued_again(store):
-    accepted = await store.accept(inbox_id="I")
-    taken = await store.take(accepted.session_id)
-    requeue = RequeueMessage(inbox_id="I", max_tries=9, at=1.0)
-    assert not await store.ask(requeue)
-    await store.end(taken, TurnState.FAILED)
-    assert await store.ask(requeue)
-    assert not await store.ask(requeue)
-
-
 async def test_a_message_turned_again_comes_last_although_others_came_since(store):
     accepted = await store.accept("one", inbox_id="I")
-    await store.end(await store.take(accepted.session_id), TurnState.FAILED, interrupted_text="o")
-    await store.accept("two")
-    await store.end(await store.take(accepted.session_id), TurnState.COMMITTED, text="2")
-    await store.ask(RequeueMessage(inbox_id="I", max_tries=1, at=1.0))
+    await store.end(await store.take(accepted.session_id), TurnState.FAILED, interrupted_text="o", again=True)
+    await store.post("two")
     again = await store.take(accepted.session_id)
-    assert [entry.content for entry in again.history] == ["two", "2", "one"]
+    assert [entry.content for entry in again.history] == ["two", "one"]
 
 
 async def test_params_route_and_event_come_back_as_they_were(store):

@@ -15,7 +15,6 @@ from actors.messages.store import (
     GetTurn,
     ListDeliveries,
     ReadHistory,
-    RequeueMessage,
     SessionsWithMail,
     Unfinished,
 )
@@ -28,8 +27,11 @@ OPERATIONS = st.lists(
         st.tuples(st.just("accept"), st.sampled_from(CHATS), st.integers(0, 5)),
         st.tuples(st.just("rotate"), st.sampled_from(CHATS), st.integers(0, 5)),
         st.tuples(st.just("take"), st.sampled_from(CHATS), st.none()),
-        st.tuples(st.just("end"), st.sampled_from(CHATS), st.sampled_from(sorted(ENDED_TURNS))),
-        st.tuples(st.just("requeue"), st.sampled_from(CHATS), st.none()),
+        st.tuples(
+            st.just("end"),
+            st.sampled_from(CHATS),
+            st.tuples(st.sampled_from(sorted(ENDED_TURNS)), st.booleans()),
+        ),
         st.tuples(st.just("bury"), st.sampled_from(CHATS), st.none()),
         st.tuples(st.just("reopen"), st.none(), st.none()),
     ),
@@ -48,7 +50,6 @@ class Model:
         self.tries = {}
         self.known = {}
         self.running = {}
-        self.last_turned = {}
         self.gens = {}
         self.said = {}
         self.delivered = []
@@ -129,7 +130,8 @@ class Life:
         )  # fmt: skip
         model.running[session_id] = taken
 
-    async def end(self, chat, state):
+    async def end(self, chat, how):
+        state, again = how
         model, session_id = self.model, self.model.sessions.get(chat)
         taken = model.running.pop(session_id, None)
         if taken is None:
@@ -141,28 +143,20 @@ class Life:
             route=Route(platform="discord", chat_id=chat),
             content=text or "sorry",
         )
-        fields = {"text": text, "delivery": delivery, "interrupted_text": None if text else "half"}
+        fields = {
+            "text": text,
+            "delivery": delivery,
+            "interrupted_text": None if text else "half",
+            "again": again,
+        }
         row = await self.store.end(taken, state, **fields)
         assert await self.store.end(taken, state, **fields) == row
         assert (row.state, row.text) == (state, text)
         if text is not None:
             model.said[session_id].append((None, text))
         model.delivered.append(delivery.delivery_id)
-        model.last_turned[session_id] = taken.inbox_id
-
-    async def requeue(self, chat, _):
-        model, session_id = self.model, self.model.sessions.get(chat)
-        inbox_id = model.last_turned.get(session_id)
-        if inbox_id is None:
-            return
-        may = (
-            model.states[inbox_id] is InboxState.TURNED
-            and model.tries[inbox_id] <= 2
-            and (session_id not in model.running or model.running[session_id].inbox_id != inbox_id)
-        )
-        assert await self.store.ask(RequeueMessage(inbox_id=inbox_id, max_tries=2, at=1.0)) is may
-        if may:
-            model.states[inbox_id] = InboxState.ACCEPTED
+        if again:
+            model.states[taken.inbox_id] = InboxState.ACCEPTED
 
     async def bury(self, chat, _):
         model = self.model

@@ -18,7 +18,6 @@ from actors.messages.store import (
     FlushPartial,
     ListDeliveries,
     ListTurns,
-    RequeueMessage,
     TakeTurn,
 )
 from tests.storage.box import StoreBox
@@ -132,8 +131,13 @@ class StoreMachine(RuleBasedStateMachine):
                 self.run(self.box.ask(flush))
             turn.partial = turn.partial if stale else text
 
-    @rule(chat=chats, state=st.sampled_from(ENDS), again=st.sampled_from(["once", "twice", "otherwise"]))
-    def end(self, chat, state, again):
+    @rule(
+        chat=chats,
+        state=st.sampled_from(ENDS),
+        said=st.sampled_from(["once", "twice", "otherwise"]),
+        again=st.booleans(),
+    )
+    def end(self, chat, state, said, again):
         turn = self.running(chat)
         if turn is None:
             return
@@ -149,18 +153,21 @@ class StoreMachine(RuleBasedStateMachine):
             state=state,
             text="answer" if state is TurnState.COMMITTED else None,
             delivery=delivery if state is TurnState.COMMITTED else None,
+            again=again and turn.message.tries <= MAX_TRIES,
             at=self.box.now,
         )
         row = self.run(self.box.ask(ended))
         assert row.state is state
         turn.state, turn.text = state, ended.text
+        if ended.again:
+            turn.message.state = InboxState.ACCEPTED
         if state is TurnState.COMMITTED:
             # The answer is whole: what had been flushed of it is in there.
             turn.partial = ""
             self.delivered.add(delivery.delivery_id)
-        if again == "twice":
+        if said == "twice":
             assert self.run(self.box.ask(ended)) == row
-        elif again == "otherwise":
+        elif said == "otherwise":
             other = TurnState.FAILED if state is not TurnState.FAILED else TurnState.COMMITTED
             with pytest.raises(Conflict):
                 self.run(
@@ -168,24 +175,6 @@ class StoreMachine(RuleBasedStateMachine):
                         EndTurn(turn_id=turn.turn_id, turn_gen=turn.gen, state=other, at=self.box.now)
                     )
                 )
-
-    @rule(data=st.data())
-    def requeue(self, data):
-        if not self.messages:
-            return
-        message = data.draw(st.sampled_from(list(self.messages.values())))
-        running = self.running(message.chat)
-        allowed = (
-            message.state is InboxState.TURNED
-            and message.tries <= MAX_TRIES
-            and (running is None or running.message is not message)
-        )
-        done = self.run(
-            self.box.ask(RequeueMessage(inbox_id=message.inbox_id, max_tries=MAX_TRIES, at=self.box.now))
-        )
-        assert done is allowed
-        if done:
-            message.state = InboxState.ACCEPTED
 
     @rule(data=st.data())
     def bury(self, data):

@@ -28,7 +28,6 @@ from actors.messages.store import (
     ReadEvents,
     ReadEventsBefore,
     ReadHistory,
-    RequeueMessage,
     SessionsWithMail,
     SettleDelivery,
     TakeTurn,
@@ -60,10 +59,9 @@ async def hot(store):
     await store.ask(begin)
     await store.ask(ClaimDeliveries(peer="p", at=1.0))
     await store.ask(SettleDelivery(delivery_id="b", state=DeliveryState.DELIVERED, message_id="m", at=1.0))
-    await store.end(taken, TurnState.COMMITTED, text="x", delivery=delivery)
+    await store.end(taken, TurnState.COMMITTED, text="x", delivery=delivery, again=True)
     await store.ask(ClaimDeliveries(peer="p", at=1.0))
     await store.ask(SettleDelivery(delivery_id="d", state=DeliveryState.DELIVERED, at=1.0))
-    await store.ask(RequeueMessage(inbox_id=taken.inbox_id, max_tries=1, at=1.0))
     await store.ask(BuryMessage(inbox_id="I", reason="x", at=1.0))
     await store.accept(rotate=True)
     for read in (

@@ -33,7 +33,6 @@ WRITES = (
         **NEW,
     ),
     requests.RotateChat(at=2.0, **NEW),
-    requests.RequeueMessage(at=2.0, inbox_id="turned", max_tries=1),
     requests.BuryMessage(at=2.0, inbox_id="waiting", reason="user"),
     requests.FlushPartial(at=2.0, turn_id="running", turn_gen=1, text="x"),
     requests.EndTurn(
@@ -77,8 +76,6 @@ SAYS_SO = {
     # Says that it is a repetition.
     requests.AcceptMessage: {"duplicate": True, "created": False},
     requests.RotateChat: {"duplicate": True, "created": False},
-    # Says whether it did something; nobody asks.
-    requests.RequeueMessage: None,
 }
 
 

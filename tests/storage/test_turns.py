@@ -12,7 +12,6 @@ from actors.messages.store import (
     ListDeliveries,
     ListTurns,
     ReadHistory,
-    RequeueMessage,
     Unfinished,
 )
 from storage import Store
@@ -165,8 +164,7 @@ async def test_trn_54_a_turn_of_before_cannot_end_under_its_old_generation(store
     accepted = await store.accept(inbox_id="I", turn_id="T")
     old = await store.take(accepted.session_id)
     await store.reopen()
-    await store.end(old, TurnState.INTERRUPTED, reason="restart")
-    assert await store.ask(RequeueMessage(inbox_id="I", max_tries=1, at=1.0))
+    await store.end(old, TurnState.INTERRUPTED, reason="restart", again=True)
     new = await store.take(accepted.session_id)
     assert (old.turn_id, new.turn_gen) == ("T", old.turn_gen + 1) and new.turn_id != "T"
     with pytest.raises(Conflict):

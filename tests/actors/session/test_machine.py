@@ -25,6 +25,8 @@ EVENTS = [
     machine.UnseenRead(()),
     machine.UnseenRead((UNSEEN,)),
     machine.UnseenRead(None),
+    machine.Reclaimed(True),
+    machine.Reclaimed(False),
     machine.Retry(),
     machine.EndStored(1, TurnState.COMMITTED, "peer"),
     machine.EndStored(0, TurnState.COMMITTED, None),
@@ -49,7 +51,7 @@ def possible(state: State, event: machine.Event) -> bool:
     match event:
         case machine.Taken() | machine.TakeRefused():
             return state.phase is Phase.TAKING
-        case machine.UnseenRead():
+        case machine.UnseenRead() | machine.Reclaimed():
             return state.phase in (Phase.WAITING, Phase.LEAVING) and state.unsure
         case machine.TurnGone() | machine.EndStored():
             return state.phase is Phase.RUNNING
@@ -203,7 +205,18 @@ def test_after_a_late_answer_nothing_is_taken_before_the_store_was_asked_what_be
     assert effects == (machine.RetryLater(2),) and state.unsure
     state, _ = step(state, machine.Retry())
     state, effects = step(state, machine.UnseenRead((UNSEEN,)))
-    assert effects == (machine.Reclaim(UNSEEN), machine.Take()) and not state.unsure
+    assert effects == (machine.Reclaim(UNSEEN),) and state.unsure
+    state, effects = step(state, machine.Reclaimed(True))
+    assert effects == (machine.FindUnseen(),) and state.unsure
+    state, effects = step(state, machine.UnseenRead(()))
+    assert machine.Take() in effects and not state.unsure
+
+
+def test_what_could_not_be_given_back_is_looked_for_again():
+    state = State(phase=Phase.WAITING, unsure=True, failures=1)
+    state, effects = step(state, machine.Reclaimed(False))
+    assert effects == (machine.RetryLater(2),) and state.unsure
+    assert step(state, machine.Retry())[1] == (machine.FindUnseen(),)
 
 
 def test_nothing_is_taken_while_it_is_unsure():
