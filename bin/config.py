@@ -14,6 +14,7 @@ import msgspec
 import platformdirs
 
 from actors.admin.settings import AdminSettings
+from actors.amounts import LONGEST
 from actors.events.settings import EventSettings
 from actors.exceptions import ConfigError
 from actors.messages.secret import Secret
@@ -36,7 +37,7 @@ class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True):
 class ShutdownSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Section ``[shutdown]``."""
 
-    budget_s: Annotated[float, msgspec.Meta(ge=1)] = 20.0
+    budget_s: Annotated[float, msgspec.Meta(ge=1, le=LONGEST)] = 20.0
     """One budget for the whole tree."""
     drain_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.5
     """The part of it in which running turns may end by themselves."""

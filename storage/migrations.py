@@ -13,9 +13,9 @@ from storage.schema import (
     COLUMNS,
     COMPACTIONS,
     DELIVERY_COLUMNS,
-    ERRORS,
     QUARANTINES,
     TABLES,
+    TURN_COLUMNS,
     VERSION,
 )
 
@@ -42,9 +42,9 @@ def add_beginnings(connection: sqlite3.Connection) -> None:
     connection.execute(BEGINNINGS)
 
 
-def add_errors_and_find_compactions(connection: sqlite3.Connection) -> None:
+def add_turn_columns_and_find_compactions(connection: sqlite3.Connection) -> None:
     """Lead from version 4 to 5."""
-    for table, column in ERRORS:
+    for table, column in TURN_COLUMNS:
         connection.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
     connection.execute(COMPACTIONS)
 
@@ -53,7 +53,7 @@ STEPS: Mapping[int, Step] = {
     1: add_quarantines,
     2: add_tool_calls_and_parts,
     3: add_beginnings,
-    4: add_errors_and_find_compactions,
+    4: add_turn_columns_and_find_compactions,
 }
 """The step that leads away from each older version."""
 

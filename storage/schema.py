@@ -61,8 +61,12 @@ DELIVERY_COLUMNS = (
 BEGINNINGS = "CREATE INDEX deliveries_beginnings ON deliveries (inbox_id, seq) WHERE begins = 1"
 """The index that came with version 4."""
 
-ERRORS = (("turns", "error TEXT"),)
-"""The columns that came with version 5."""
+TURN_COLUMNS = (
+    # Why it failed; whether its usage is what characters suggest, as the backend named none.
+    ("turns", "error TEXT"),
+    ("turns", "estimated INTEGER NOT NULL DEFAULT 0"),
+)
+"""The columns that came with version 5, in the order of their table's last ones."""
 
 COMPACTIONS = "CREATE INDEX history_compaction ON history (session_id, seq) WHERE kind = 'compaction'"
 """Finds a session's newest compaction, or that it has none, without a look at what was said. It came with version 5."""
@@ -191,7 +195,8 @@ CREATE TABLE turns (
     admitted_at REAL NOT NULL,
     ended_at    REAL,
     tool_calls  BLOB,
-    error       TEXT
+    error       TEXT,
+    estimated   INTEGER NOT NULL DEFAULT 0
 );
 -- One running turn a session, whatever the actors believe (TRN-53).
 CREATE UNIQUE INDEX turns_running ON turns (session_id) WHERE state = 'running';

@@ -53,6 +53,7 @@ def turn_row(row: sqlite3.Row) -> TurnRow:
         text=row["text"],
         tool_calls=TOOL_CALLS.read(row["tool_calls"]) or (),
         usage=USAGE.read(row["usage"]),
+        estimated=bool(row["estimated"]),
         origin=Origin(row["origin"]),
         detached=bool(row["detached"]),
         tries=row["tries"],
@@ -193,7 +194,7 @@ def end_turn(connection: sqlite3.Connection, request: EndTurn) -> TurnRow:
     ended = _ended(turn_row(row), request)
     connection.execute(
         "UPDATE turns SET state = ?, reason = ?, text = ?, tool_calls = ?, partial = ?, usage = ?, ended_at = ?,"
-        " error = ? WHERE seq = ?",
+        " error = ?, estimated = ? WHERE seq = ?",
         (
             ended.state,
             ended.reason,
@@ -203,6 +204,7 @@ def end_turn(connection: sqlite3.Connection, request: EndTurn) -> TurnRow:
             encode_or_none(ended.usage),
             ended.ended_at,
             ended.error,
+            ended.estimated,
             row["seq"],
         ),
     )
@@ -227,6 +229,7 @@ def _ended(turn: TurnRow, request: EndTurn) -> TurnRow:
         tool_calls=request.tool_calls if committed else (),
         partial="" if committed else request.interrupted_text or request.text or turn.partial,
         usage=request.usage,
+        estimated=request.estimated,
         ended_at=request.at,
         error=request.error,
     )

@@ -197,6 +197,8 @@ class TurnRow(Row, frozen=True, kw_only=True):
     tool_calls: tuple[ToolCall, ...] = ()
     """Those of the answer, once committed."""
     usage: dict[str, int] | None
+    estimated: bool = False
+    """Whether the usage is what the characters suggest, as the backend named none."""
     origin: Origin
     detached: bool
     tries: int

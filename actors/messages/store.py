@@ -171,6 +171,7 @@ class EndTurn(Write[TurnRow], frozen=True, kw_only=True):
     notice: str | None = None
     """Our own sentence, kept in the history beside (CHAT-1)."""
     usage: dict[str, int] | None = None
+    estimated: bool = False
     error: str | None = None
     """Why a failed one failed: class and wording of ours, for whoever looks after Turnkeep."""
     delivery: NewDelivery | None = None

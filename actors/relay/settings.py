@@ -2,37 +2,39 @@
 
 import msgspec
 
+from actors.amounts import Count, Seconds, Wait
+
 
 class RelaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """Section ``[relay]``; times in seconds."""
 
-    first_frame_s: float = 30.0
+    first_frame_s: Seconds = 30.0
     """A socket that says neither hello nor descriptor for that long is closed."""
-    handshake_s: float = 30.0
-    outbound_s: float = 30.0
+    handshake_s: Seconds = 30.0
+    outbound_s: Seconds = 30.0
     """How long an action's result is waited for."""
-    disconnect_s: float = 5.0
+    disconnect_s: Seconds = 5.0
     """The budget of a link's end: what is pending may be answered in it."""
-    close_s: float = 1.0
+    close_s: Seconds = 1.0
     """The part of it that is kept for the closing handshake."""
-    stall_s: float = 60.0
+    stall_s: Seconds = 60.0
     """A peer that takes nothing for that long is closed (RLY-19)."""
-    store_s: float = 10.0
+    store_s: Seconds = 10.0
     """The budget of one question to the store."""
-    retry_base_s: float = 0.5
-    retry_cap_s: float = 60.0
+    retry_base_s: Wait = 0.5
+    retry_cap_s: Seconds = 60.0
     """Waits between tries: of a delivery that failed, of a settlement or an acceptance that the store did not take."""
-    accept_window: int = 64
+    accept_window: Count = 64
     """Messages of one socket that are being accepted at once; reading pauses beyond."""
-    accept_retries: int = 5
+    accept_retries: Count = 5
     """How often a message whose handling failed is tried again before it is given up (RLY-14)."""
-    live_retry_s: float = 120.0
+    live_retry_s: Seconds = 120.0
     """How long a message that its peer will not send again is kept while the store is away."""
-    pending_max: int = 1000
+    pending_max: Count = 1000
     """Requests of one link without an answer, in each direction."""
-    deliveries_max: int = 256
+    deliveries_max: Count = 256
     """Deliveries of one peer under way at once."""
-    wire_queue: int = 4096
+    wire_queue: Count = 4096
     """Frames that may wait for one socket; a peer that lets more pile up is closed."""
     group_sessions_per_user: bool = True
     thread_sessions_per_user: bool = False

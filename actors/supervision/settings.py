@@ -1,10 +1,8 @@
 """What a user may set about supervision."""
 
-from typing import Annotated
-
 import msgspec
 
-Seconds = Annotated[float, msgspec.Meta(gt=0)]
+from actors.amounts import Seconds
 
 
 class SupervisionSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ def write(taken: TakenTurn, end: End, now: float) -> EndTurn:
         interrupted_text=end.interrupted_text,
         notice=end.notice,
         usage=end.usage,
+        estimated=end.estimated,
         error=end.error,
         delivery=delivery(taken, end),
         at=now,

@@ -155,6 +155,7 @@ async def test_trn_24_a_blip_after_the_finish_reason_is_a_clean_end(boot, backen
         (status,) = chat.of("status")
     assert (turn.state, turn.text) == (TurnState.COMMITTED, "whole")
     assert status["estimated"] is True and status["usage"]["completion_tokens"] == 5
+    assert (turn.estimated, turn.usage) == (True, status["usage"])
 
 
 async def test_trn_25_a_stop_in_the_window_before_the_answer_begins_again(boot, backend):

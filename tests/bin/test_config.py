@@ -56,6 +56,27 @@ def test_the_environment_makes_a_lane_only_if_the_file_has_none(tmp_path):
     assert [lane.name for lane in load(path, environment=environment).config.lane] == ["mine"]
 
 
+AMOUNTS = [
+    key
+    for key, value, _ in describe(load(environment={"TURNKEEP_DATA_DIR": "/d"}))
+    if value.replace(".", "").isdigit()
+]
+
+
+def test_there_are_amounts_in_every_section_that_has_any():
+    assert {key.split(".")[0] for key in AMOUNTS} == {
+        "server", "session", "turn", "relay", "store", "retention", "events", "admin", "admin_socket",
+        "supervision", "shutdown",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("key", AMOUNTS)
+@pytest.mark.parametrize("amount", [-1, float("inf"), float("nan")])
+def test_an_amount_out_of_all_bounds_is_refused_by_name(key, amount):
+    with pytest.raises(ConfigError, match=f"^setting {key}: expected"):
+        load(environment={}, arguments={key: amount})
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

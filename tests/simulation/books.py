@@ -76,11 +76,20 @@ def _check_turns(world: "World") -> None:
             world.violated(f"{what} was answered by more than one turn: {states}")
         if len(seen) > most:
             world.violated(f"{what} was turned {len(seen)} times: {states}")
+        for answer in (row["text"] for row in rows if row["state"] == "committed"):
+            if answer != f"reply to: {what}":
+                world.violated(f"the answer to {what} is not what the backend said: {answer!r}")
         if not set(states) <= set(ENDED_TURNS):
             world.violated(f"a turn over {what} has not ended: {states}")
     for row in _messages(world):
         if row["state"] == "turned" and row["inbox_id"] not in turns:
             world.violated(f"{row['text']} is called turned, and no turn is there")
+    swallowed = world.read(
+        "SELECT c.seq FROM history c JOIN turns t ON t.turn_id = c.turn_id"
+        " JOIN history own ON own.inbox_id = t.inbox_id WHERE c.kind = 'compaction' AND own.seq <= c.upto"
+    )
+    if swallowed:
+        world.violated(f"summaries stand for the messages that they were made for: {swallowed}")
     if world.backend.overlaps:
         world.violated(f"two turns ran at once in {world.backend.overlaps}")
 

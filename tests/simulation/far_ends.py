@@ -190,7 +190,7 @@ class Client:
 
 
 class Model(FakeBackend):
-    """A backend that is quick or slow, stalls, refuses or dies. ``overlaps`` are chats that it served twice at once."""
+    """A backend that is quick or slow, stalls, refuses, overflows or dies. ``overlaps`` are chats that it served twice at once."""
 
     def __init__(self, port: int, rng: random.Random, trace: Trace) -> None:
         super().__init__(port=port)
@@ -218,7 +218,9 @@ class Model(FakeBackend):
     def _steps(self, exchange: Exchange) -> tuple[Step, ...]:
         words = f"reply to: {exchange.last_user_message}".split(" ")
         mood = 0.0 if self.calm else self.random.random()
-        if mood > 0.97:
+        if mood > 0.98:
+            return (Reply(400, {"error": {"code": "context_length_exceeded", "message": "long"}}),)
+        if mood > 0.965:
             return (Reply(500, {"error": {"message": "no"}}),)
         if mood > 0.94:
             return (Reply(429, {"error": {"message": "slow down"}}, {"Retry-After": "2"}),)

@@ -75,16 +75,7 @@ class World:
             "turn.budget_s": self.random.choice([30.0, 120.0]),
             "relay.live_retry_s": LIVE_RETRY_SECONDS,
             "server.keepalive_s": self.random.choice([1.0, 15.0]),
-            "lane": [
-                {
-                    "name": "fake",
-                    "base_url": f"http://{BACKEND[0]}:{BACKEND[1]}/v1",
-                    "model": "fake-1",
-                    "idle_timeout_s": 20.0,
-                    # aiohttp reads the real clock to tell how old a connection is.
-                    "keepalive_s": 3600.0,
-                }
-            ],
+            "lane": [self._lane("fake"), self._lane("spare", order=1)][: self.random.randint(1, 2)],
         }
         self.config: Config = load(environment={}, arguments=self.settings).config
         self.place = (self.config.server.host, PORT)
@@ -99,6 +90,21 @@ class World:
         self._changing = asyncio.Lock()
         self._dying: asyncio.Task[None] | None = None
         self._asked: list[asyncio.Task[None]] = []
+
+    def _lane(self, name: str, **settings: Any) -> dict[str, Any]:
+        window = self.random.choice([None, None, 20])
+        return {
+            "name": name,
+            "base_url": f"http://{BACKEND[0]}:{BACKEND[1]}/{name}/v1",
+            "model": f"{name}-1",
+            "idle_timeout_s": 20.0,
+            # aiohttp reads the real clock to tell how old a connection is.
+            "keepalive_s": 3600.0,
+            "think_tags": self.random.choice(["off", "leading", "anywhere"]),
+            "hold_back": self.random.random() < 0.2,
+            **({"context_window": window} if window is not None else {}),
+            **settings,
+        }
 
     # What happens
 

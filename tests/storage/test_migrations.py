@@ -13,7 +13,7 @@ from actors.messages.store import ReadHistory
 from storage import Database, open_database
 from storage.database import FILE
 from storage.migrations import migrate
-from storage.schema import COLUMNS, DELIVERY_COLUMNS, ERRORS, VERSION
+from storage.schema import COLUMNS, DELIVERY_COLUMNS, TURN_COLUMNS, VERSION
 from storage.settings import StoreSettings
 from tests import disk
 from tests.storage.box import StoreBox
@@ -58,7 +58,7 @@ def lead_back(raw, version):
     """Make a database of the present version what ``version`` had."""
     if version < 5:
         raw.execute("DROP INDEX history_compaction")
-        for table, column in ERRORS:
+        for table, column in TURN_COLUMNS:
             raw.execute(f"ALTER TABLE {table} DROP COLUMN {column.split()[0]}")
     if version < 4:
         raw.execute("DROP INDEX deliveries_beginnings")

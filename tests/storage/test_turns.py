@@ -45,8 +45,12 @@ async def test_an_end_stores_answer_and_delivery_together(store):
     accepted = await store.accept()
     taken = await store.take(accepted.session_id)
     delivery = NewDelivery(delivery_id="d", peer="p", route=ROUTE, content="yes")
-    row = await store.end(taken, TurnState.COMMITTED, text="yes", usage={"n": 1}, delivery=delivery)
-    assert (row.state, row.text, row.usage) == (TurnState.COMMITTED, "yes", {"n": 1})
+    row = await store.end(
+        taken, TurnState.COMMITTED, text="yes", usage={"n": 1}, estimated=True, delivery=delivery
+    )
+    assert (row.state, row.text) == (TurnState.COMMITTED, "yes")
+    assert (row.usage, row.estimated) == ({"n": 1}, True)
+    assert await store.ask(GetTurn(turn_id=taken.turn_id)) == row
     (stored,) = await store.ask(ListDeliveries())
     assert (stored.delivery_id, stored.state, stored.turn_id) == ("d", DeliveryState.PENDING, taken.turn_id)
     history = await store.ask(ReadHistory(session_id=accepted.session_id))

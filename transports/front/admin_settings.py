@@ -2,26 +2,28 @@
 
 import msgspec
 
+from actors.amounts import Count, Seconds
+
 
 class AdminSocketSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Section ``[admin_socket]``; times in seconds, sizes in bytes."""
 
-    max_message: int = 1024 * 1024
-    in_flight: int = 32
+    max_message: Count = 1024 * 1024
+    in_flight: Count = 32
     """Requests of one connection under way at once; reading waits beyond."""
-    request_s: float = 30.0
+    request_s: Seconds = 30.0
     """The budget of one request."""
-    store_s: float = 5.0
+    store_s: Seconds = 5.0
     """How long a key is looked up."""
-    queue: int = 4096
+    queue: Count = 4096
     """Events that may wait for one connection; one that lets more pile up is dropped (ADM-4)."""
-    followed: int = 100
+    followed: Count = 100
     """Sessions that one connection may follow at once."""
-    page: int = 500
+    page: Count = 500
     """Past events that are read at once."""
-    stall_s: float = 60.0
+    stall_s: Seconds = 60.0
     """A connection that takes nothing for that long is dropped."""
-    close_s: float = 1.0
+    close_s: Seconds = 1.0
     """How long the last frames may take."""
-    recheck_s: float = 10.0
+    recheck_s: Seconds = 10.0
     """How often an open connection's key and subscription are looked at again."""
