@@ -1,38 +1,13 @@
 """The real composition with a scripted backend, and HTTP clients for it."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 
-from tests.fakes.backend import FakeBackend
 from tests.harness import Harness
 from tests.sse import Stream
-
-
-@pytest.fixture
-async def backend() -> AsyncIterator[FakeBackend]:
-    async with FakeBackend() as fake:
-        yield fake
-
-
-@pytest.fixture
-async def boot(tmp_path: Path, backend: FakeBackend) -> AsyncIterator[Callable[..., Awaitable[Harness]]]:
-    """Start harnesses on one data directory, with the fake backend as their only lane; stop those left at the end."""
-    started: list[Harness] = []
-
-    async def start(**settings: Any) -> Harness:
-        lane = {"name": "fake", "base_url": backend.url, "model": "fake-1", **settings.pop("lane", {})}
-        harness = Harness(tmp_path / "data", **{"lane": [lane], "turn.retry_base_s": 0.0, **settings})
-        started.append(await harness.start())
-        return harness
-
-    yield start
-    for harness in started:
-        if harness.system.find("/") is not None:
-            await harness.stop()
 
 
 @pytest.fixture

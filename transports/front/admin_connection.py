@@ -217,9 +217,9 @@ class AdminConnection:
         # Nothing is awaited from here to the task that ends it.
         feed.begin()
         self._trace_feed = feed
-        self._tracing = group.create_task(self._run_trace(feed, frames.answer(request.id, result)))
+        self._tracing = group.create_task(self._run_answered(feed, frames.answer(request.id, result)))
 
-    async def _run_trace(self, feed: TraceFeed, answer: bytes) -> None:
+    async def _run_answered(self, feed: TraceFeed | TurnFeed, answer: bytes) -> None:
         try:
             await self._write(answer)
             await feed.run()
@@ -254,17 +254,8 @@ class AdminConnection:
             settings=self._settings,
             write=self._write,
         )
-        task = group.create_task(self._run_follow(feed, frames.answer(request.id, result)))
+        task = group.create_task(self._run_answered(feed, frames.answer(request.id, result)))
         self._follows[session_id] = (feed, task)
-
-    async def _run_follow(self, feed: TurnFeed, answer: bytes) -> None:
-        try:
-            await self._write(answer)
-            await feed.run()
-        except MailboxFull:
-            await self._drop("too_slow", TOO_SLOW)
-        finally:
-            feed.close()
 
     def _end_follow(self, session_id: str) -> None:
         feed, task = self._follows.pop(session_id, (None, None))

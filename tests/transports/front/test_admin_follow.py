@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,28 +25,6 @@ from transports.front.admin_settings import AdminSocketSettings
 
 Boot = Callable[..., Awaitable[Harness]]
 Place = tuple[int, int]
-
-
-@pytest.fixture
-async def backend() -> AsyncIterator[FakeBackend]:
-    async with FakeBackend() as fake:
-        yield fake
-
-
-@pytest.fixture
-async def boot(tmp_path: Path, backend: FakeBackend) -> AsyncIterator[Boot]:
-    started: list[Harness] = []
-
-    async def start(**settings: Any) -> Harness:
-        lane = {"name": "fake", "base_url": backend.url, "model": "fake-1"}
-        harness = Harness(tmp_path / "data", lane=[lane], **settings)
-        started.append(await harness.start())
-        return harness
-
-    yield start
-    for harness in started:
-        if harness.system.find("/") is not None:
-            await harness.stop()
 
 
 @pytest.fixture

@@ -2,10 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 from websockets.exceptions import ConnectionClosed
@@ -16,31 +13,8 @@ from actors.messages.lifecycle import Resume, Suspend
 from actors.messages.rows import KeyRow, KeyScope
 from actors.messages.store import LastEventSeq
 from tests.admin_wire import AdminWire
-from tests.fakes.backend import FakeBackend
 from tests.fakes.backend_script import Hold, Role, Text, answer
-from tests.harness import Harness, until
-
-
-@pytest.fixture
-async def backend() -> AsyncIterator[FakeBackend]:
-    async with FakeBackend() as fake:
-        yield fake
-
-
-@pytest.fixture
-async def boot(tmp_path: Path, backend: FakeBackend) -> AsyncIterator[Callable[..., Awaitable[Harness]]]:
-    started: list[Harness] = []
-
-    async def start(**settings: Any) -> Harness:
-        lane = {"name": "fake", "base_url": backend.url, "model": "fake-1"}
-        harness = Harness(tmp_path / "data", lane=[lane], **settings)
-        started.append(await harness.start())
-        return harness
-
-    yield start
-    for harness in started:
-        if harness.system.find("/") is not None:
-            await harness.stop()
+from tests.harness import until
 
 
 @pytest.fixture

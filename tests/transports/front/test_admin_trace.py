@@ -6,9 +6,9 @@ from actors.messages.events import Publish
 from actors.messages.rows import KeyScope
 from tests.admin_wire import AdminWire
 from tests.harness import until
-from tests.transports.front.test_admin_socket import backend, boot, harness, new_key, wire
+from tests.transports.front.test_admin_socket import harness, new_key, wire
 
-__all__ = ["backend", "boot", "harness", "wire"]
+__all__ = ["harness", "wire"]
 
 
 def publish(harness, n=1, **data):

@@ -3,14 +3,12 @@
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Iterator
+from typing import NamedTuple
 
 import pytest
 import structlog
 
-from tests.fakes.backend import FakeBackend
 from tests.harness import Harness
 from transports.terminal.place import Options
 from transports.terminal.verb import Desk
@@ -52,29 +50,6 @@ async def ctl(*words: str, stdin: str = "", **environment: str) -> Ran:
         out, err = await process.communicate(stdin.encode())
     assert process.returncode is not None
     return Ran(process.returncode, out.decode(), err.decode())
-
-
-@pytest.fixture
-async def backend() -> AsyncIterator[FakeBackend]:
-    async with FakeBackend() as fake:
-        yield fake
-
-
-@pytest.fixture
-async def boot(tmp_path: Path, backend: FakeBackend) -> AsyncIterator[Callable[..., Awaitable[Harness]]]:
-    """Start harnesses on one data directory; stop those left at the end."""
-    started: list[Harness] = []
-
-    async def start(**settings: Any) -> Harness:
-        lane = {"name": "fake", "base_url": backend.url, "model": "fake-1"}
-        harness = Harness(tmp_path / "data", lane=[lane], **settings)
-        started.append(await harness.start())
-        return harness
-
-    yield start
-    for harness in started:
-        if harness.system.find("/") is not None:
-            await harness.stop()
 
 
 @pytest.fixture

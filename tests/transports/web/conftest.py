@@ -1,5 +1,5 @@
 """The fixtures of the acceptance tests."""
 
-from tests.acceptance.conftest import backend, boot, client, turnkeep
+from tests.acceptance.conftest import client, turnkeep
 
-__all__ = ["backend", "boot", "client", "turnkeep"]
+__all__ = ["client", "turnkeep"]
