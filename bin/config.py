@@ -195,6 +195,8 @@ def _from_environment(
         if environment.get("TURNKEEP_API_KEY"):
             lane["api_key"] = environment["TURNKEEP_API_KEY"]
         found.append(("lane", [lane], "environment TURNKEEP_BASE_URL"))
+    elif environment.get("TURNKEEP_MODEL") and not values.get("lane"):
+        raise ConfigError("TURNKEEP_MODEL is set, but TURNKEEP_BASE_URL is not: name the backend to ask")
     return found
 
 

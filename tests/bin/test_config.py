@@ -105,11 +105,13 @@ def test_a_wrong_setting_is_named_with_what_to_write(tmp_path, text, said):
         load(write(tmp_path, text), environment={})
 
 
-def test_a_missing_file_and_a_missing_model_are_said(tmp_path):
+def test_a_missing_file_and_half_a_lane_are_said(tmp_path):
     with pytest.raises(ConfigError, match="there is no configuration file"):
         load(tmp_path / "none.toml", environment={})
     with pytest.raises(ConfigError, match="TURNKEEP_MODEL is not"):
         load(environment={"TURNKEEP_BASE_URL": "http://x/v1"})
+    with pytest.raises(ConfigError, match="TURNKEEP_BASE_URL is not"):
+        load(environment={"TURNKEEP_MODEL": "m"})
 
 
 def test_an_api_key_in_the_file_is_a_secret(tmp_path):
