@@ -7,8 +7,8 @@ import msgspec
 LONGEST = 1e9
 
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=LONGEST)]
-Hours = Annotated[float, msgspec.Meta(gt=0, le=LONGEST)]
-Days = Annotated[float, msgspec.Meta(gt=0, le=LONGEST)]
+Hours = Annotated[float, msgspec.Meta(ge=0, le=LONGEST)]
+Days = Annotated[float, msgspec.Meta(ge=0, le=LONGEST)]
 
 Wait = Annotated[float, msgspec.Meta(ge=0, le=LONGEST)]
 """Seconds that may be none at all."""

@@ -1,5 +1,5 @@
 """The real composition that real clients talk to."""
 
-from tests.acceptance.conftest import backend, boot, turnkeep
+from tests.acceptance.conftest import turnkeep
 
-__all__ = ["backend", "boot", "turnkeep"]
+__all__ = ["turnkeep"]

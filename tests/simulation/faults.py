@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from actors.exceptions import ActorStopped, StoreUnavailable
+from actors.messages.lane import ReloadLanes
 from actors.messages.lifecycle import Resume, Suspend
 from actors.messages.session import StopTurn
 from actors.runtime.failpoints import POINTS, Verb
@@ -154,6 +155,14 @@ async def stop_a_turn(world: "World") -> None:
         world.expect(world.daemon.ask("/sessions", StopTurn(session_id=session_id, by="operator")))
 
 
+async def set_the_lanes_anew(world: "World") -> None:
+    """Configure other lanes, and have them read."""
+    names = world.configure_lanes()
+    world.daemon.config = world.config
+    world.trace("lanes", *names)
+    world.expect(world.daemon.ask("/lanes", ReloadLanes(by="operator")))
+
+
 # The machine
 
 
@@ -200,6 +209,7 @@ FAULTS: dict[Fault, float] = {
     cut_the_backend: 1,
     interrupt_a_chat: 1,
     stop_a_turn: 1,
+    set_the_lanes_anew: 1,
     jump: 1,
     kill_the_daemon: 1.5,
     kill_the_daemon_at_a_point: 2,

@@ -75,9 +75,9 @@ class World:
             "turn.budget_s": self.random.choice([30.0, 120.0]),
             "relay.live_retry_s": LIVE_RETRY_SECONDS,
             "server.keepalive_s": self.random.choice([1.0, 15.0]),
-            "lane": [self._lane("fake"), self._lane("spare", order=1)][: self.random.randint(1, 2)],
         }
-        self.config: Config = load(environment={}, arguments=self.settings).config
+        self.config: Config
+        self.configure_lanes()
         self.place = (self.config.server.host, PORT)
         self.backend_place = BACKEND
         url = f"http://{self.place[0]}:{PORT}"
@@ -105,6 +105,13 @@ class World:
             **({"context_window": window} if window is not None else {}),
             **settings,
         }
+
+    def configure_lanes(self) -> list[str]:
+        """Draw other lanes; return their names. A daemon that runs has to be told."""
+        lanes = [self._lane("fake"), self._lane("spare", order=1)][: self.random.randint(1, 2)]
+        self.settings["lane"] = lanes
+        self.config = load(environment={}, arguments=self.settings).config
+        return [lane["name"] for lane in lanes]
 
     # What happens
 
