@@ -3,7 +3,8 @@ An asyncio loop on virtual time, whose order of steps comes from a seed.
 
 Time. ``time()`` as good as stands still while anything can run: a round of the loop takes a microsecond, as code that
 waits for the rest of a deadline may find one that rounding has left. Once nothing is ready it jumps to the next timer. Work of threads
-takes the virtual time that tests.simulation.threads gives it; a job of an executor is waited for without moving time.
+takes the virtual time that tests.simulation.threads gives it; a job of an executor is done on the spot, and its answer
+arrives a moment later, unless its process has been killed by then.
 When nothing is ready and no timer is set, nothing would ever happen again: that raises Stuck.
 
 Order. asyncio documents that ``call_soon`` calls back in the order of registration, and libraries lean on it: a
@@ -23,12 +24,16 @@ import random
 import selectors
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 START = 1000.0
 """Monotonic seconds at the beginning."""
 
 ROUND_SECONDS = 1e-6
+
+JOB_SECONDS = 0.0005
+"""How long after an executor's job was handed in its answer arrives."""
 
 REAL_SECONDS = 30.0
 """How long a thread's work may really take before the run is given up."""
@@ -141,12 +146,10 @@ class VirtualSelector(selectors.DefaultSelector):
         """Return what is readable now; if nothing is, and nothing is ready, time has passed until the next timer."""
         self.loop.pass_time(ROUND_SECONDS)
         # The loop's own pipe, with which threads wake it, is always there.
-        watching = len(self.get_map()) > 1 or self.loop.jobs
+        watching = len(self.get_map()) > 1
         events = super().select(0) if watching else []
         if events or timeout == 0:
             return events
-        if self.loop.jobs:
-            return super().select(REAL_SECONDS)
         if timeout is None:
             raise Stuck("nothing is ready and no timer is set")
         self.loop.pass_time(timeout)
@@ -158,8 +161,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def __init__(self, rng: random.Random | None = None) -> None:
         self._now = START
-        # Jobs of executors that have not been answered yet.
-        self.jobs = 0
         selector = VirtualSelector()
         selector.loop = self
         super().__init__(selector)
@@ -192,14 +193,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._now += seconds
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
-        """Run in a thread; time stands still until it has answered."""
-        future = super().run_in_executor(executor, func, *args)
-        self.jobs += 1
-        future.add_done_callback(self._job_done)
+        """Run at once, in no thread, and answer a moment later."""
+        future = self.create_future()
+        try:
+            answer = partial(future.set_result, func(*args))
+        except Exception as error:
+            answer = partial(future.set_exception, error)
+        self.call_later(JOB_SECONDS, lambda: future.done() or answer())
         return future
-
-    def _job_done(self, _: Any) -> None:
-        self.jobs -= 1
 
     def timers(self) -> Iterator[asyncio.TimerHandle]:
         """Return the timers of the process that are set, in no order."""
