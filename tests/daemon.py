@@ -30,11 +30,15 @@ class Daemon:
         self.url = ""
         self.log = ""
         self._config = data_dir.parent / f"{data_dir.name}.toml"
-        self._config.write_text(config)
+        self.configure(config)
         clean = {key: value for key, value in os.environ.items() if not key.startswith("TURNKEEP_")}
         self._env = {**clean, **(env or {})}
         self._process: asyncio.subprocess.Process | None = None
         self._reader: asyncio.Task[str] | None = None
+
+    def configure(self, config: str) -> None:
+        """Write its configuration file anew."""
+        self._config.write_text(config)
 
     @property
     def pid(self) -> int:

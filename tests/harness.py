@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.messages.front import FrontInfo
+from actors.messages.lane import ReloadLanes
 from actors.runtime import Budget, Ref, System
 from actors.runtime.clock import Clock
 from bin.compose import compose
@@ -25,8 +26,8 @@ class Harness:
     def __init__(self, data_dir: Path, *, clock: Clock | None = None, **settings: Any) -> None:
         self.data_dir = data_dir
         self._clock = clock
-        arguments = {"data_dir": str(data_dir), "server.port": 0, **settings}
-        self.config: Config = load(environment={}, arguments=arguments).config
+        self._arguments = {"data_dir": str(data_dir), "server.port": 0, **settings}
+        self.config: Config = load(environment={}, arguments=self._arguments).config
 
     async def start(self) -> "Harness":
         """Start it and wait until it serves."""
@@ -61,6 +62,12 @@ class Harness:
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
+
+    async def reload(self, *lanes: dict[str, Any]) -> tuple[str, ...]:
+        """Have these lanes configured and read again; return the names of those that it changed."""
+        self.config = load(environment={}, arguments={**self._arguments, "lane": list(lanes)}).config
+        changed: tuple[str, ...] = await self.ask("/lanes", ReloadLanes(by="test"))
+        return changed
 
     def within(self, seconds: float = SECONDS) -> Budget:
         """Return a budget."""
