@@ -47,5 +47,4 @@ def end_answer(
     if delivery is None:
         return
     deliveries.insert(connection, delivery, at, turn_id=turn.turn_id, inbox_id=turn.inbox_id)
-    if not delivery.content:
-        beginnings.forget_void(connection, delivery.peer, deliveries.chat_of(delivery.route))
+    beginnings.review(connection, at, "delivery_id = ?", (delivery.delivery_id,))

@@ -2,7 +2,8 @@
 Beginnings of answers among the deliveries: shown while the rest is being made, then edited into what the turn ended with.
 
 A beginning is of use only as long as its message can be edited. One that was not sent is forgotten; so is an end that has
-something to say only in its place.
+something to say only in its place. Where nobody knows whether a beginning is shown, the end follows it; unless the
+beginning says all that the end does: then nobody knows of that either, and it is not said blindly a second time.
 """
 
 import sqlite3
@@ -18,6 +19,13 @@ begins = 0 AND in_place IS NOT NULL AND content = '' AND state = 'pending' AND s
 )
 """
 """The condition of an end that has nothing to say any more."""
+DOUBTFUL = """
+begins = 0 AND state = 'pending' AND settled_at IS NULL AND EXISTS (
+    SELECT 1 FROM deliveries b WHERE b.inbox_id = deliveries.inbox_id AND b.begins = 1 AND b.state = 'unknown'
+    AND b.content = deliveries.content
+)
+"""
+"""The condition of an end of which nobody knows whether it is shown, as a beginning that is the same."""
 
 
 def shown_as(connection: sqlite3.Connection, delivery: DeliveryRow) -> str | None:
@@ -43,18 +51,18 @@ def forget_pending(connection: sqlite3.Connection, inbox_id: str) -> None:
     )
 
 
-def settled(connection: sqlite3.Connection, row: DeliveryRow) -> None:
+def settled(connection: sqlite3.Connection, row: DeliveryRow, at: float) -> None:
     """Follow up the outcome of a beginning."""
     if row.state is DeliveryState.PENDING:
         connection.execute("DELETE FROM deliveries WHERE delivery_id = ?", (row.delivery_id,))
-    forget_void(connection, row.peer, row.chat)
+    review(connection, at, "peer = ? AND chat = ?", (row.peer, row.chat))
 
 
-def forget_void(connection: sqlite3.Connection, peer: str, chat: str) -> None:
-    """Forget the ends in a chat that have nothing to say any more."""
-    connection.execute(f"DELETE FROM deliveries WHERE peer = ? AND chat = ? AND {VOID}", (peer, chat))
-
-
-def forget_all_void(connection: sqlite3.Connection) -> None:
-    """Forget them in all chats."""
-    connection.execute(f"DELETE FROM deliveries WHERE {VOID}")
+def review(connection: sqlite3.Connection, at: float, among: str = "1", values: tuple[str, ...] = ()) -> None:
+    """Forget the ends that have nothing to say any more, and give up those that may have been said."""
+    connection.execute(f"DELETE FROM deliveries WHERE {among} AND {VOID}", values)
+    connection.execute(
+        "UPDATE deliveries SET state = 'unknown', reason = 'beginning_unknown', settled_at = ?"
+        f" WHERE {among} AND {DOUBTFUL}",
+        (at, *values),
+    )

@@ -61,11 +61,6 @@ LEAVES = {
 """Which states a settlement may lead to from each."""
 
 
-def chat_of(route: Route) -> str:
-    """Return the chat in which a route's deliveries keep their order."""
-    return ":".join((route.platform, route.scope_id or "", route.chat_id))
-
-
 def delivery_row(row: sqlite3.Row) -> DeliveryRow:
     """Return a row as actors see it."""
     return DeliveryRow(
@@ -105,7 +100,7 @@ def insert(
         (
             delivery.delivery_id,
             delivery.peer,
-            chat_of(delivery.route),
+            delivery.route.chat,
             encode(delivery.route),
             delivery.content,
             turn_id,
@@ -176,7 +171,7 @@ def settle_delivery(connection: sqlite3.Connection, request: SettleDelivery) -> 
         (settled.state, settled.reason, settled.message_id, settled.settled_at, settled.delivery_id),
     )
     if settled.begins:
-        beginnings.settled(connection, settled)
+        beginnings.settled(connection, settled, request.at)
     return settled
 
 
@@ -188,7 +183,7 @@ def lose_attempts(connection: sqlite3.Connection, request: LoseAttempts) -> int:
         (request.at,),
     )
     if done.rowcount:
-        beginnings.forget_all_void(connection)
+        beginnings.review(connection, request.at)
         return done.rowcount
     # Nothing, or all of it the first time that this was asked.
     row = connection.execute(

@@ -118,7 +118,8 @@ def _peer_view(row: PeerRow) -> dict[str, Any]:
 
 def _delivery_view(row: DeliveryRow) -> dict[str, Any]:
     view: dict[str, Any] = msgspec.to_builtins(row)
-    del view["content"]
+    for text in ("content", "in_place"):
+        del view[text]
     return view
 
 

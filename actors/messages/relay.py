@@ -4,7 +4,7 @@ from typing import Any
 
 from actors.messages.base import ControlMessage, ControlRequest, Message, Request
 from actors.messages.descriptor import Descriptor
-from actors.messages.rows import Binding, DeliveryRow, PeerRole, PeerRow
+from actors.messages.rows import Binding, DeliveryRow, DeliveryState, PeerRole, PeerRow, Route, TurnRow
 
 Result = dict[str, Any]
 """An outbound_result's ``result``: success, and what the op says beside."""
@@ -54,6 +54,17 @@ class DeliveryReady(ControlMessage, frozen=True, kw_only=True):
     """The peer has pending deliveries. Coalesced: the peer's actor claims them."""
 
     peer: str
+
+
+class ShowAnswer(ControlMessage, frozen=True, kw_only=True):
+    """A turn over a message of the peer has begun: its answer is shown while it is being made, where that can be done."""
+
+    peer: str
+    session_id: str
+    inbox_id: str
+    turn_id: str
+    turn_gen: int
+    route: Route
 
 
 class PeerRevoked(ControlMessage, frozen=True, kw_only=True):
@@ -163,10 +174,11 @@ class PartAnswered(ControlMessage, frozen=True, kw_only=True):
 
 
 class DeliverySettled(ControlMessage, frozen=True, kw_only=True):
-    """The store's answer to a settlement; not ``stored`` if it is to be tried again."""
+    """The store's answer to a settlement; not ``stored`` if it is to be tried again, no ``row`` if it was refused."""
 
     delivery_id: str
     stored: bool
+    row: DeliveryRow | None = None
 
 
 class DeliveryAdvanced(ControlMessage, frozen=True, kw_only=True):
@@ -189,6 +201,87 @@ class ChatRested(ControlMessage, frozen=True, kw_only=True):
 
 class ClaimAgain(ControlMessage, frozen=True, kw_only=True):
     """Look for pending deliveries again."""
+
+
+class EditAnswer(Request[Result], frozen=True, kw_only=True):
+    """
+    Show the next piece of an answer that is being made, by an edit of its message. Answered with the edit's result;
+    refused as closed once the delivery of the turn's end has the word.
+    """
+
+    turn_id: str
+    chat: str
+    route: Route
+    message_id: str
+    content: str
+
+
+class AnswerEdited(ControlMessage, frozen=True, kw_only=True):
+    """What the link ``link_gen`` says of such an edit, which is a matter of its peer, too."""
+
+    chat: str
+    message_id: str
+    link_gen: int
+    result: Result
+    reply: Any
+
+
+class RunningRead(ControlMessage, frozen=True, kw_only=True):
+    """The store's answer about turns that run, with their peer and route, as a link comes up; None if there was none."""
+
+    turns: tuple[tuple[TurnRow, str, Route | None], ...] | None
+
+
+class EditSpaced(ControlMessage, frozen=True, kw_only=True):
+    """The interval after such an edit is over."""
+
+    chat: str
+    message_id: str
+
+
+# To an answer that is being shown
+
+
+class BeginningSettled(ControlMessage, frozen=True, kw_only=True):
+    """What became of its beginning; pending: it was not sent."""
+
+    state: DeliveryState
+    message_id: str | None
+
+
+class AnswerTaken(ControlMessage, frozen=True, kw_only=True):
+    """The delivery of the turn's end is being sent, or another run over the same message has begun."""
+
+
+class LinkCame(ControlMessage, frozen=True, kw_only=True):
+    """Another link of the peer is up."""
+
+
+class BeginningKept(ControlMessage, frozen=True, kw_only=True):
+    """The store's answer to a beginning; None if there was none, or ``over`` if the turn has ended."""
+
+    row: DeliveryRow | None
+    over: bool = False
+
+
+class BeginningWithdrawn(ControlMessage, frozen=True, kw_only=True):
+    """The store's answer to a withdrawal; not ``gone`` if it was too late for it, or there was no answer."""
+
+    gone: bool
+
+
+class AnswerShown(ControlMessage, frozen=True, kw_only=True):
+    """The peer's answer to an edit."""
+
+    result: Result
+
+
+class ShowMore(ControlMessage, frozen=True, kw_only=True):
+    """The wait before the next edit is over."""
+
+
+class ListenAgain(ControlMessage, frozen=True, kw_only=True):
+    """Nothing was heard of the turn for long."""
 
 
 class LinkGenDrawn(ControlMessage, frozen=True, kw_only=True):

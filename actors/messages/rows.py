@@ -136,6 +136,11 @@ class Route(Row, frozen=True, kw_only=True):
     message_id: str | None = None
     """The message that is answered."""
 
+    @property
+    def chat(self) -> str:
+        """The chat in which deliveries keep their order."""
+        return ":".join((self.platform, self.scope_id or "", self.chat_id))
+
 
 class SessionRow(Row, frozen=True, kw_only=True):
     """A conversation. ``last_turn``, ``last_error`` and ``queued`` are looked up when it is read."""

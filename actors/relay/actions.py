@@ -64,16 +64,31 @@ def send_to(route: Route, content: str, *, first: bool) -> dict[str, Any]:
 
     Its metadata carry the routing origin, or a scoped connector would not accept it (DLV-11).
     """
+    return {
+        "op": "send",
+        "chat_id": route.chat_id,
+        "content": content,
+        "reply_to": route.message_id if first else None,
+        "metadata": _origin(route),
+    }
+
+
+def edit_of(route: Route, message_id: str, content: str) -> dict[str, Any]:
+    """Return the edit of a message that was sent to the same chat."""
+    return {
+        "op": "edit",
+        "chat_id": route.chat_id,
+        "message_id": message_id,
+        "content": content,
+        "metadata": _origin(route),
+    }
+
+
+def _origin(route: Route) -> dict[str, str]:
     origin = {
         "scope_id": route.scope_id,
         "user_id": route.user_id,
         "thread_id": route.thread_id,
         "profile": route.profile,
     }
-    return {
-        "op": "send",
-        "chat_id": route.chat_id,
-        "content": content,
-        "reply_to": route.message_id if first else None,
-        "metadata": {key: value for key, value in origin.items() if value is not None},
-    }
+    return {key: value for key, value in origin.items() if value is not None}

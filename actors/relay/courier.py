@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import structlog
 
 from actors.backoff import Backoff
@@ -11,6 +10,7 @@ from actors.exceptions import Refusal, RuntimeFault
 from actors.messages.descriptor import Descriptor
 from actors.messages.link import SendAction
 from actors.messages.relay import (
+    AnswerEdited,
     AttemptsRead,
     ChatRested,
     ClaimAgain,
@@ -18,36 +18,28 @@ from actors.messages.relay import (
     DeliveryAdvanced,
     DeliveryReady,
     DeliverySettled,
+    EditSpaced,
     PartAnswered,
+    RunningRead,
     SettleAgain,
+    ShowAnswer,
 )
-from actors.messages.rows import DeliveryRow, DeliveryState, PeerRole, PeerRow
+from actors.messages.rows import DeliveryRow, DeliveryState
 from actors.messages.store import AdvanceDelivery, ClaimDeliveries, ListDeliveries, SettleDelivery
 from actors.relay import outbox, results
-from actors.relay.actions import send_to
+from actors.relay.actions import edit_of, send_to
 from actors.relay.link_decisions import bot_of
+from actors.relay.live_answers import LiveAnswers
+from actors.relay.peer_link import PeerLink, send_budget
 from actors.relay.settings import RelaySettings
 from actors.relay.split import split
-from actors.runtime import Budget, Context, Ref
+from actors.runtime import Address, Budget, Context, Ref
 
 log = structlog.get_logger("turnkeep.relay")
 
 ASK_TIMER = "ask"
 ALL_ATTEMPTS = 10_000
 """More attempts than one peer can have under way."""
-
-
-class PeerLink(msgspec.Struct, frozen=True):
-    """A link as its peer knows it; ``descriptors`` once the handshake is done."""
-
-    ref: Ref
-    role: PeerRole
-    row: PeerRow
-    descriptors: tuple[Descriptor, ...] | None = None
-
-    def describes(self, platform: str) -> Descriptor | None:
-        """Return what the connector has said of a platform on this link, or None if it has not."""
-        return next((known for known in self.descriptors or () if known.platform == platform), None)
 
 
 class Courier:
@@ -59,6 +51,7 @@ class Courier:
         name: str,
         *,
         store: Ref,
+        sessions: Address,
         settings: RelaySettings,
         current: Callable[[], PeerLink | None],
     ) -> None:
@@ -69,12 +62,29 @@ class Courier:
         self._current = current
         self._backoff = Backoff(settings.retry_base_s, settings.retry_cap_s)
         self._outbox = outbox.State()
+        self.live = LiveAnswers(
+            ctx,
+            name,
+            store=store,
+            sessions=sessions,
+            settings=settings,
+            current=current,
+            decide=self.decide,
+        )
         # What an earlier incarnation left behind is settled first.
         self.decide(outbox.MailCame())
 
     def hear(self, message: Any) -> None:
         """Take an answer, a timer or the news of a delivery; anything else is not for it."""
         match message:
+            case ShowAnswer():
+                self.live.show(message)
+            case RunningRead():
+                self.live.show_running(message)
+            case AnswerEdited():
+                self.live.edited(message)
+            case EditSpaced():
+                self.live.spaced(message)
             case DeliveryReady():
                 self.decide(outbox.MailCame())
             case DeliveriesClaimed():
@@ -118,8 +128,9 @@ class Courier:
                 self._store.ask(advance, self._store_budget())
             case outbox.Settle(settlement=settlement):
                 self._settle(settlement)
-            case outbox.RestChat(chat=chat, attempts=attempts):
-                self._ctx.set_timer(f"rest:{chat}", self._delay(attempts), ChatRested(chat=chat))
+            case outbox.RestChat(chat=chat, attempts=attempts, at_least=at_least):
+                rest = max(self._delay(attempts), min(at_least, self._settings.retry_cap_s))
+                self._ctx.set_timer(f"rest:{chat}", rest, ChatRested(chat=chat))
             case outbox.EndRests(chats=chats):
                 for chat in chats:
                     self._ctx.cancel_timer(f"rest:{chat}")
@@ -137,16 +148,26 @@ class Courier:
         if message.deliveries is None:
             self.decide(outbox.AskFailed(message.unknown))
             return
+        for row in message.deliveries:
+            self.live.claimed(row)
         self.decide(outbox.Claimed(tuple(self._sending(row) for row in message.deliveries), message.full))
 
     def _sending(self, row: DeliveryRow) -> outbox.Sending:
-        link = self._current()
-        descriptor = link.describes(row.route.platform) if link is not None else None
-        parts = split(row.content, descriptor) if descriptor is not None else ()
-        # A blank text has no parts, yet its outcome is to be seen.
-        parts = parts or (row.content,)
+        link, platform = self._current(), row.route.platform
+        descriptor = link.describes(platform) if link is not None else None
+        in_place_only = row.in_place is not None and not row.content
+        whole = () if in_place_only else _parts(row.content, descriptor)
+        edits = row.edits
+        if link is not None and whole and not self.live.can_edit(link, platform):
+            edits = None
+        if edits is None and whole:
+            # Of a beginning one message is shown; another link may count otherwise.
+            parts = whole[:1] if row.begins else whole
+        else:
+            parts = _parts(row.in_place or row.content, descriptor)
         # Another link may count otherwise: then at least the last part is sent.
-        return outbox.Sending(delivery=row, parts=parts, done=min(row.parts_done, len(parts) - 1))
+        done = min(row.parts_done, len(parts) - 1)
+        return outbox.Sending(delivery=row, parts=parts, done=done, edits=edits, whole=whole)
 
     def _list_attempts(self) -> None:
         request = ListDeliveries(states=(DeliveryState.ATTEMPTING,), peer=self._name, limit=ALL_ATTEMPTS)
@@ -164,8 +185,12 @@ class Courier:
             # Told, not decided at once: one decision must not nest in another.
             self._ctx.ref.tell(PartAnswered(delivery_id=delivery_id, result=results.not_connected()))
             return
+        if effect.edits is not None:
+            action = edit_of(route, effect.edits, effect.content)
+        else:
+            action = send_to(route, effect.content, first=effect.index == 0)
         request = SendAction(
-            action=send_to(route, effect.content, first=effect.index == 0),
+            action=action,
             platform=route.platform,
             bot_id=bot_of(link.row, route.platform),
         )
@@ -214,7 +239,7 @@ class Courier:
         )
         self._ctx.pipe(
             self._store.ask(request, self._store_budget()),
-            lambda row: DeliverySettled(delivery_id=delivery_id, stored=True),
+            lambda row: DeliverySettled(delivery_id=delivery_id, stored=True, row=row),
             lambda error: self._not_stored(delivery_id, error),
         )
 
@@ -228,6 +253,8 @@ class Courier:
         if not message.stored:
             self.decide(outbox.SettleFailed(message.delivery_id))
             return
+        if message.row is not None:
+            self.live.settled(message.row)
         settlement = self._outbox.settling.get(message.delivery_id)
         if settlement is not None and settlement.state in (DeliveryState.UNKNOWN, DeliveryState.DEAD):
             self._ctx.publish(
@@ -247,6 +274,7 @@ class Courier:
         return self._backoff.delay(attempt, self._ctx.system.random.random())
 
 
-def send_budget(ctx: Context, settings: RelaySettings) -> Budget:
-    """Return the budget for asking a link to send. It answers in outbound_s; the rest is for its mailbox."""
-    return ctx.within(settings.outbound_s + settings.disconnect_s)
+def _parts(content: str, descriptor: Descriptor | None) -> tuple[str, ...]:
+    parts = split(content, descriptor) if descriptor is not None else ()
+    # A blank text has no parts, yet its outcome is to be seen.
+    return parts or (content,)

@@ -12,6 +12,11 @@ the store has it), and then gone. After a definite failure its chat rests, with 
 | egress declined | dead(egress_declined) |
 | any other failure | pending, from that part on |
 
+The end of an answer whose beginning is shown edits that message with its first part, unless it shows that already. While
+an edit of the message is on its way, or too short a time ago, it waits for that. An edit that the peer refuses is no
+failure yet: the whole is sent instead, unless the message may show it; or the edit is pending, a few times, if the peer
+only wants it later.
+
 Attempts that the store has and nobody holds are settled first: unknown after a crash, as nobody saw their outcome;
 pending if the answer to a claim was lost, as nothing of them was sent.
 """
@@ -24,6 +29,12 @@ from actors.messages.relay import Result
 from actors.messages.rows import DeliveryRow, DeliveryState
 from actors.relay import results
 
+EDIT_TRIES = 3
+"""How often an edit that a peer wants to be asked for later is tried before the whole is sent."""
+
+Place = tuple[str, str]
+"""A message: its chat and its id."""
+
 
 class Doubt(enum.Enum):
     """Why the store may hold attempts that are not in hand."""
@@ -32,6 +43,13 @@ class Doubt(enum.Enum):
     """An earlier incarnation held them."""
     LOST_CLAIM = "lost_claim"
     """The answer to a claim did not come."""
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """What a message shows; not ``sure`` while that is on its way, or if nobody knows."""
+
+    text: str
+    sure: bool
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +65,8 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the store has to take ``parts_done`` first, as the rest will be sent from there."""
     attempts: int
     """Which attempt it is about."""
+    rest_s: float = 0.0
+    """How long its chat rests at least, if it is pending again."""
     failures: int = 0
     """How often the store has not taken it."""
 
@@ -57,6 +77,26 @@ class Sending(msgspec.Struct, frozen=True, kw_only=True):
     delivery: DeliveryRow
     parts: tuple[str, ...]
     done: int
+    edits: str | None = None
+    """The message that the first part edits."""
+    whole: tuple[str, ...] = ()
+    """What is sent if that fails for good; nothing if it makes sense in place only."""
+    waits: bool = False
+    """For the end of another edit."""
+
+    @property
+    def place(self) -> Place | None:
+        """The message that is edited next."""
+        return (self.delivery.chat, self.edits) if self.edits is not None and self.done == 0 else None
+
+    def send(self) -> "SendPart":
+        """Return what sends its next part."""
+        edits = self.edits if self.done == 0 else None
+        return SendPart(self.delivery, self.done, self.parts[self.done], edits)
+
+    def instead(self) -> "Sending":
+        """Return it without the edit."""
+        return msgspec.structs.replace(self, parts=self.whole, edits=None)
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,6 +119,10 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     settling: dict[str, Settlement] = {}
     resting: frozenset[str] = frozenset()
     """Chats in the wait after a failure."""
+    editing: frozenset[Place] = frozenset()
+    """Messages that are being edited, each with a piece of an answer that is being made."""
+    showing: dict[Place, Shown] = {}
+    """What the messages of answers that are being made show, as far as it is known."""
 
     def busy_chats(self) -> tuple[str, ...]:
         """
@@ -163,6 +207,27 @@ class ChatRested(Event, frozen=True):
     chat: str
 
 
+class EditBegan(Event, frozen=True):
+    """A piece of an answer that is being made goes out as an edit of its message."""
+
+    place: Place
+    text: str
+
+
+class EditDone(Event, frozen=True):
+    """The message shows it."""
+
+    place: Place
+
+
+class EditOver(Event, frozen=True):
+    """Such an edit is over, and the next one may go out: ``unsent``, or not ``answered`` by a peer that never does."""
+
+    place: Place
+    unsent: bool = False
+    answered: bool = True
+
+
 # Effects
 
 
@@ -188,11 +253,12 @@ class AskLater(Effect, frozen=True):
 
 
 class SendPart(Effect, frozen=True):
-    """Send one part; the first one answers the route's message."""
+    """Send one part; the first one answers the route's message, or edits one."""
 
     delivery: DeliveryRow
     index: int
     content: str
+    edits: str | None = None
 
 
 class Advance(Effect, frozen=True):
@@ -209,10 +275,11 @@ class Settle(Effect, frozen=True):
 
 
 class RestChat(Effect, frozen=True):
-    """Wait after the ``attempts``-th attempt in a chat."""
+    """Wait after the ``attempts``-th attempt in a chat, ``at_least`` so many seconds."""
 
     chat: str
     attempts: int
+    at_least: float = 0.0
 
 
 class EndRests(Effect, frozen=True):
@@ -259,6 +326,13 @@ def _react(state: State, event: Event) -> Step:
             return _settle_failed(state, delivery_id)
         case ChatRested(chat=chat):
             return msgspec.structs.replace(state, resting=state.resting - {chat}, wanted=True), ()
+        case EditBegan(place=place, text=text):
+            editing = msgspec.structs.replace(state, editing=state.editing | {place})
+            return _show(editing, place, Shown(text, sure=False)), ()
+        case EditDone(place=place):
+            return _edit_done(state, place)
+        case EditOver():
+            return _edit_over(state, event)
     raise TypeError(f"no such event: {event!r}")
 
 
@@ -286,15 +360,69 @@ def _ask_failed(state: State, unknown: bool) -> Step:
 
 
 def _claimed(state: State, event: Claimed) -> Step:
-    sending = dict(state.sending)
-    sends: list[Effect] = []
+    state = msgspec.structs.replace(state, asking=False, failures=0, wanted=state.wanted or event.full)
+    effects: list[Effect] = []
     for entry in event.sendings:
-        sending[entry.delivery.delivery_id] = entry
-        sends.append(SendPart(entry.delivery, entry.done, entry.parts[entry.done]))
-    claimed = msgspec.structs.replace(
-        state, asking=False, failures=0, wanted=state.wanted or event.full, sending=sending
-    )
-    return claimed, tuple(sends)
+        if entry.place is not None and state.showing.get(entry.place) == Shown(entry.parts[0], sure=True):
+            state, more = _part_done(state, entry, None)
+        elif entry.place in state.editing:
+            state, more = _hold(state, msgspec.structs.replace(entry, waits=True)), ()
+        else:
+            state, more = _hold(state, entry), (entry.send(),)
+        effects += more
+    return state, tuple(effects)
+
+
+def _hold(state: State, entry: Sending) -> State:
+    return msgspec.structs.replace(state, sending={**state.sending, entry.delivery.delivery_id: entry})
+
+
+def _show(state: State, place: Place, shown: Shown | None) -> State:
+    showing = {other: known for other, known in state.showing.items() if other != place}
+    return msgspec.structs.replace(state, showing={**showing, place: shown} if shown is not None else showing)
+
+
+def _waiting(state: State, place: Place) -> Sending | None:
+    # A chat has one delivery in hand.
+    return next((one for one in state.sending.values() if one.waits and one.place == place), None)
+
+
+def _edit_done(state: State, place: Place) -> Step:
+    shown = state.showing.get(place)
+    if shown is None:
+        return state, ()
+    state = _show(state, place, Shown(shown.text, sure=True))
+    entry = _waiting(state, place)
+    if entry is None or entry.parts[0] != shown.text:
+        return state, ()
+    return _part_done(state, msgspec.structs.replace(entry, waits=False), None)
+
+
+def _edit_over(state: State, event: EditOver) -> Step:
+    place = event.place
+    state = msgspec.structs.replace(state, editing=state.editing - {place})
+    if event.unsent:
+        state = _show(state, place, None)
+    entry = _waiting(state, place)
+    if entry is None:
+        return state, ()
+    entry = msgspec.structs.replace(entry, waits=False)
+    if not event.answered and entry.whole:
+        return _send_instead(state, entry)
+    return _hold(state, entry), (entry.send(),)
+
+
+def _send_instead(state: State, entry: Sending) -> Step:
+    """Send the whole in the place of an edit; if the message may show it all, it is not said blindly a second time."""
+    assert entry.place is not None
+    if entry.whole == entry.parts == (_text(state.showing.get(entry.place)),):
+        return _settle(state, entry, _failure(entry, results.timed_out(ambiguous=True)))
+    entry = entry.instead()
+    return _hold(state, entry), (entry.send(),)
+
+
+def _text(shown: Shown | None) -> str | None:
+    return shown.text if shown is not None else None
 
 
 def _listed(state: State, deliveries: tuple[DeliveryRow, ...]) -> Step:
@@ -321,18 +449,21 @@ def _answered(state: State, event: PartAnswered) -> Step:
     entry = state.sending.get(event.delivery_id)
     if entry is None:
         return state, ()
-    row = entry.delivery
     if event.result.get("success") is not True:
+        if _says_no_to_edit(entry, event.result) and entry.whole:
+            return _send_instead(state, entry)
         return _settle(state, entry, _failure(entry, event.result))
-    done = entry.done + 1
+    return _part_done(state, entry, event.result.get("message_id"))
+
+
+def _part_done(state: State, entry: Sending, message_id: object) -> Step:
+    row, done = entry.delivery, entry.done + 1
+    if message_id is None and entry.place is not None:
+        message_id = entry.edits
     advance = (Advance(row.delivery_id, done),) if len(entry.parts) > 1 else ()
     if done < len(entry.parts):
-        sending = {**state.sending, row.delivery_id: msgspec.structs.replace(entry, done=done)}
-        return msgspec.structs.replace(state, sending=sending), (
-            SendPart(row, done, entry.parts[done]),
-            *advance,
-        )
-    message_id = event.result.get("message_id")
+        entry = msgspec.structs.replace(entry, done=done)
+        return _hold(state, entry), (entry.send(), *advance)
     settlement = Settlement(
         delivery_id=row.delivery_id,
         chat=row.chat,
@@ -340,14 +471,24 @@ def _answered(state: State, event: PartAnswered) -> Step:
         message_id=str(message_id) if message_id is not None else None,
         attempts=row.attempts,
     )
+    if row.begins and settlement.message_id is not None:
+        state = _show(state, (row.chat, settlement.message_id), Shown(entry.parts[0], sure=True))
     state, effects = _settle(state, entry, settlement)
     return state, (*advance, *effects)
+
+
+def _says_no_to_edit(entry: Sending, result: Result) -> bool:
+    if entry.place is None or result.get("ambiguous") is True or results.unsent(result):
+        return False
+    return results.wait_asked(result) is None or entry.delivery.attempts >= EDIT_TRIES
 
 
 def _failure(entry: Sending, result: Result) -> Settlement:
     row = entry.delivery
     if result.get("ambiguous") is True:
         state, reason = DeliveryState.UNKNOWN, "outcome_unknown"
+    elif _says_no_to_edit(entry, result):
+        state, reason = DeliveryState.DEAD, "edit_refused"
     elif results.declined(result):
         state, reason = DeliveryState.DEAD, "egress_declined"
     else:
@@ -359,6 +500,7 @@ def _failure(entry: Sending, result: Result) -> Settlement:
         reason=reason,
         parts_done=entry.done,
         advance=state is DeliveryState.PENDING and entry.done > row.parts_done,
+        rest_s=results.wait_asked(result) or 0.0,
         attempts=row.attempts,
     )
 
@@ -368,9 +510,11 @@ def _settle(state: State, entry: Sending, settlement: Settlement) -> Step:
     sending = {other: kept for other, kept in state.sending.items() if other != delivery_id}
     settling = {**state.settling, delivery_id: settlement}
     new = msgspec.structs.replace(state, sending=sending, settling=settling, wanted=True)
+    if entry.edits is not None and settlement.state is not DeliveryState.PENDING:
+        new = _show(new, (entry.delivery.chat, entry.edits), None)
     if settlement.state is DeliveryState.PENDING:
         chat = entry.delivery.chat
-        rest = (RestChat(chat, settlement.attempts),) if state.live else ()
+        rest = (RestChat(chat, settlement.attempts, settlement.rest_s),) if state.live else ()
         resting = new.resting | {chat} if state.live else new.resting
         return msgspec.structs.replace(new, resting=resting), (Settle(settlement), *rest)
     return new, (Settle(settlement),)

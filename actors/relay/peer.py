@@ -12,6 +12,7 @@ from actors.messages.link import CloseLink, DescribeLink, SendAction
 from actors.messages.relay import (
     CloseLinks,
     DeliveryReady,
+    EditAnswer,
     LinkGenDrawn,
     LinkOpened,
     LinkUp,
@@ -31,14 +32,17 @@ from actors.messages.store import (
 )
 from actors.relay import outbox, results
 from actors.relay.actions import Send, read
-from actors.relay.courier import Courier, PeerLink, send_budget
+from actors.relay.courier import Courier
 from actors.relay.gathering import answer_all, answer_with, copy_answer
 from actors.relay.link import Link
+from actors.relay.peer_link import PeerLink, send_budget
 from actors.relay.settings import RelaySettings
-from actors.runtime import DEFERRED, Actor, Budget, Ref
+from actors.runtime import DEFERRED, Actor, Address, Budget, Ref
 
 TAKEN_OVER = 4409
 REVOKED = 4401
+LINK = "link-"
+"""How the places of its links begin."""
 
 
 class RelayPeer(Actor):
@@ -46,10 +50,13 @@ class RelayPeer(Actor):
 
     kind = "peer"
 
-    def __init__(self, name: str, *, store: Ref, relays: Ref, settings: RelaySettings) -> None:
+    def __init__(
+        self, name: str, *, store: Ref, relays: Ref, sessions: Address, settings: RelaySettings
+    ) -> None:
         self._name = name
         self._store = store
         self._relays = relays
+        self._sessions = sessions
         self._settings = settings
         # Links by their number, those that are going included.
         self._links: dict[int, PeerLink] = {}
@@ -59,7 +66,12 @@ class RelayPeer(Actor):
     async def on_start(self) -> None:
         """Settle what an earlier incarnation left behind."""
         self._courier = Courier(
-            self.ctx, self._name, store=self._store, settings=self._settings, current=self._current
+            self.ctx,
+            self._name,
+            store=self._store,
+            sessions=self._sessions,
+            settings=self._settings,
+            current=self._current,
         )
 
     async def on_receive(self, message: Any) -> Any:
@@ -73,8 +85,14 @@ class RelayPeer(Actor):
                 self._start_link(message)
             case LinkUp():
                 self._link_up(message)
-            case Down():
-                self._link_down(message)
+            case Down(path=path):
+                place = path.rsplit("/", 1)[1]
+                if place.startswith(LINK):
+                    self._link_down(int(place.removeprefix(LINK)))
+                else:
+                    self._courier.live.gone(path)
+            case EditAnswer():
+                return self._courier.live.edit(message)
             case PerformAction():
                 return self._perform_action(message)
             case PeerRevoked():
@@ -136,7 +154,7 @@ class RelayPeer(Actor):
                 older.ref.tell(CloseLink(code=TAKEN_OVER, reason="taken over by a newer link"))
         me = self.ctx.ref
         ref = self.ctx.spawn(
-            f"link-{gen}",
+            f"{LINK}{gen}",
             lambda: Link(
                 request.peer,
                 request.role,
@@ -147,7 +165,7 @@ class RelayPeer(Actor):
                 settings=self._settings,
             ),
         )
-        self._links[gen] = PeerLink(ref, request.role, request.peer)
+        self._links[gen] = PeerLink(gen, ref, request.role, request.peer)
         reply.set(LinkOpened(link=ref, link_gen=gen))
 
     def _link_up(self, message: LinkUp) -> None:
@@ -158,9 +176,9 @@ class RelayPeer(Actor):
         if link.role is PeerRole.CONNECTOR:
             self._relays.tell(PlatformsKnown(peer=self._name, descriptors=message.descriptors))
             self._courier.decide(outbox.LinkRose())
+            self._courier.live.link_came()
 
-    def _link_down(self, down: Down) -> None:
-        gen = int(down.path.rsplit("-", 1)[1])
+    def _link_down(self, gen: int) -> None:
         self._links.pop(gen, None)
         if self._current() is None:
             self._courier.decide(outbox.LinkFell())

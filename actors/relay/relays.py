@@ -25,6 +25,7 @@ from actors.messages.relay import (
     PerformAction,
     PlatformsKnown,
     Result,
+    ShowAnswer,
 )
 from actors.messages.rows import PeerRole, PeerRow
 from actors.messages.session import StopTurn
@@ -87,7 +88,7 @@ class Relays(Actor):
                 return self._perform_action(message)
             case DescribePlatform(platform=platform):
                 return self._describe(platform)
-            case DeliveryReady(peer=peer):
+            case DeliveryReady(peer=peer) | ShowAnswer(peer=peer):
                 # A peer without an actor, or a quarantined one, has no link: it claims when it gets one.
                 self._tell_peer(peer, message)
             case PlatformsKnown(descriptors=descriptors):
@@ -132,7 +133,9 @@ class Relays(Actor):
         me = self.ctx.ref
         return self.ctx.spawn(
             place,
-            lambda: RelayPeer(name, store=self._store, relays=me, settings=self._settings),
+            lambda: RelayPeer(
+                name, store=self._store, relays=me, sessions=self._sessions, settings=self._settings
+            ),
             held=True,
         )
 
@@ -145,7 +148,7 @@ class Relays(Actor):
         self._fronts = {identity: row for identity, row in self._fronts.items() if row.name != peer}
         self._tell_peer(peer, message)
 
-    def _tell_peer(self, name: str, message: DeliveryReady | PeerRevoked) -> None:
+    def _tell_peer(self, name: str, message: DeliveryReady | PeerRevoked | ShowAnswer) -> None:
         child = self.ctx.child(_place(name))
         if child is not None:
             with contextlib.suppress(ActorStopped):

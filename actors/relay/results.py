@@ -1,5 +1,7 @@
 """Results that are ours: the answers to actions that no peer has answered (RLY-4, 5, 9, 10)."""
 
+import math
+
 from actors.exceptions import ActorLost, ActorStopped, MailboxFull, Refusal, StoreUnavailable
 from actors.messages.relay import Result
 
@@ -69,6 +71,25 @@ def of_error(error: Exception) -> Result:
             return failure("refused", code=code)
     # It was under way: DeadlineExceeded, HandlerFailed.
     return timed_out(ambiguous=True)
+
+
+def unsent(result: Result) -> bool:
+    """Say whether nothing of the action reached the peer, so that it says nothing about the action itself."""
+    errors = (closed(), not_connected(), connection_lost(ambiguous=False), timed_out(ambiguous=False), busy())
+    return not result.get("ambiguous") and result.get("error") in [one["error"] for one in errors]
+
+
+def unanswered(result: Result) -> bool:
+    """Say whether the peer took the action, on a link that is up, and said nothing to it."""
+    return result == timed_out(ambiguous=True)
+
+
+def wait_asked(result: Result) -> float | None:
+    """Return the seconds after which a peer wants to be asked again; None if it does not want that."""
+    seconds = result.get("retry_after")
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds < math.inf:
+        return float(seconds)
+    return 0.0 if result.get("retryable") is True or result.get("code") == "rate_limited" else None
 
 
 def declined(result: Result) -> bool:

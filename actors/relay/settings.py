@@ -1,8 +1,10 @@
 """What a user may set about relay links."""
 
+from typing import Annotated
+
 import msgspec
 
-from actors.amounts import Count, Seconds, Wait
+from actors.amounts import LONGEST, Count, Seconds, Wait
 
 
 class RelaySettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,5 +38,15 @@ class RelaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """Deliveries of one peer under way at once."""
     wire_queue: Count = 4096
     """Frames that may wait for one socket; a peer that lets more pile up is closed."""
+    edit_streaming: bool = True
+    """Whether an answer is shown while it is being made, by edits, on platforms that can edit."""
+    edit_delay_s: Wait = 0.5
+    """How long an answer's first text waits: one that is whole by then is sent once."""
+    edit_interval_s: Annotated[float, msgspec.Meta(ge=0.05, le=LONGEST)] = 1.0
+    """The least time between two edits of a message."""
+    edit_slowest_s: Annotated[float, msgspec.Meta(ge=1, le=LONGEST)] = 30.0
+    """The most that refused edits make of it."""
+    live_answers_max: Count = 256
+    """Answers of one peer that are shown so at once; those beyond are sent when they are whole."""
     group_sessions_per_user: bool = True
     thread_sessions_per_user: bool = False

@@ -69,6 +69,8 @@ POINTS = {
     "relay.deliver": Point(Verb.HIT, "a part of a delivery is sent"),
     "relay.result": Point(Verb.HIT, "the result of a part is taken in"),
     "relay.settle": Point(Verb.HIT, "a delivery's outcome is given to the store"),
+    "relay.begin": Point(Verb.HIT, "the beginning of an answer is given to the store"),
+    "relay.edit": Point(Verb.HIT, "the next piece of an answer is sent as an edit"),
     "events.start": Point(Verb.REACH, "numbering goes on from the stored events"),
     "events.flush": Point(Verb.HIT, "events are given to the store"),
     "events.stored": Point(Verb.HIT, "the store's answer about them is noted"),

@@ -10,7 +10,7 @@ from actors.exceptions import Conflict, RuntimeFault, StoreUnavailable, Turnkeep
 from actors.keep import keep
 from actors.messages.lifecycle import Down, DownReason
 from actors.messages.quarantine import PlaceFree
-from actors.messages.relay import DeliveryReady
+from actors.messages.relay import DeliveryReady, ShowAnswer
 from actors.messages.rows import Origin, TakenTurn, TurnRow, TurnState
 from actors.messages.session import (
     AttachWatcher,
@@ -233,6 +233,16 @@ class Session(Actor):
         watchers = tuple(self._watching)
         me = self.ctx.ref
         self.ctx.spawn(TURN, lambda: self._make_turn(turn, me, watchers))
+        if turn.origin is Origin.RELAY and turn.route is not None:
+            show = ShowAnswer(
+                peer=turn.peer,
+                session_id=turn.session_id,
+                inbox_id=turn.inbox_id,
+                turn_id=turn.turn_id,
+                turn_gen=turn.turn_gen,
+                route=turn.route,
+            )
+            self._tell(self._relays, show)
 
     def _tell_turn(self, message: Any) -> None:
         turn = self.ctx.child(TURN)

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -173,8 +174,10 @@ class Gateway(Peer):
 
 class Connector(Peer):
     """
-    A connector peer. ``answer`` turns an outbound frame into its result, or None to leave it unanswered; ``sent`` holds
-    the buffered messages that are not acknowledged yet, by buffer id.
+    A connector peer. ``answer`` turns an outbound frame into its result, or None to leave it unanswered.
+
+    ``unacknowledged`` holds the buffered messages that are to be sent again, by buffer id; ``screen`` what people see: the
+    text of each message that was sent and answered well, by its id, with the edits of it, wherever they came from.
     """
 
     def __init__(
@@ -184,6 +187,8 @@ class Connector(Peer):
         self.descriptors = [descriptor(platform, **fields) for platform in platforms or ("discord",)]
         self.answer = answer or self.say_yes
         self.unacknowledged: dict[str, Frame] = {}
+        self.screen: dict[str, str] = {}
+        self.edited_at: list[float] = []
         self._ids = itertools.count(1)
 
     def say_yes(self, outbound: Frame) -> Frame:
@@ -221,14 +226,25 @@ class Connector(Peer):
         if frame["type"] == "inbound_ack":
             self.unacknowledged.pop(frame["bufferId"], None)
         elif frame["type"] == "outbound":
+            if frame["action"]["op"] == "edit":
+                self.edited_at.append(time.monotonic())
             result = self.answer(frame)
             if result is not None:
                 with contextlib.suppress(websockets.ConnectionClosed):
                     await self.result(frame, result)
 
     async def result(self, outbound: Frame, result: Frame) -> None:
-        """Answer an action."""
+        """Answer an action, and perform it if the answer says so."""
+        action = outbound["action"]
+        if result.get("success"):
+            message_id = action["message_id"] if action["op"] == "edit" else result.get("message_id")
+            if message_id is not None and "content" in action:
+                self.screen[message_id] = action["content"]
         await self.send({"type": "outbound_result", "requestId": outbound["requestId"], "result": result})
+
+    def ops(self) -> list[tuple[str, str]]:
+        """What was asked of it, and with which text, in order."""
+        return [(frame["action"]["op"], frame["action"]["content"]) for frame in self.of("outbound")]
 
     def contents(self) -> list[str]:
         """The texts that were sent here, in order."""

@@ -96,16 +96,15 @@ def _check_turns(world: "World") -> None:
 
 def _check_deliveries(world: "World") -> None:
     rows = world.read(
-        "SELECT d.*, t.state AS turn_state, t.reason AS turn_reason, t.inbox_id FROM deliveries d"
-        " LEFT JOIN turns t ON t.turn_id = d.turn_id"
+        "SELECT d.*, t.state AS turn_state, t.text FROM deliveries d LEFT JOIN turns t ON t.turn_id = d.turn_id"
     )
-    of_turn = Counter(row["turn_id"] for row in rows)
-    for text, times in world.platform.shown.items():
-        if text.startswith("reply to: ") and times > 1:
-            world.violated(f"a chat was shown {text!r} {times} times")
+    of_turn = Counter(row["turn_id"] for row in rows if not row["begins"])
+    seen = Counter(texts[-1] for texts in world.platform.messages.values())
     for row in rows:
-        if row["state"] == "delivered" and not world.platform.shown[row["content"]]:
-            world.violated(f"{row['content']!r} is called delivered, and no chat was shown it")
+        if row["turn_state"] == "committed" and seen[row["text"]] > 1:
+            world.violated(f"a chat is shown {row['text']!r} {seen[row['text']]} times")
+        if row["state"] == "delivered":
+            _check_shown(world, row)
         if of_turn[row["turn_id"]] > 1:
             world.violated(f"turn {row['turn_id']} has {of_turn[row['turn_id']]} deliveries")
     # The last turn over each relayed message tells its chat something, unless somebody stopped it.
@@ -116,6 +115,15 @@ def _check_deliveries(world: "World") -> None:
     for row in last:
         if row["state"] != "cancelled" and row["turn_id"] not in of_turn:
             world.violated(f"the chat of {row['text']} was told nothing of its {row['state']} turn")
+
+
+def _check_shown(world: "World", row: Any) -> None:
+    """Hold what is called delivered against what people see."""
+    texts = world.platform.messages.get(row["message_id"], [])
+    if row["begins"] and row["content"] not in texts:
+        world.violated(f"{row['content']!r} is called delivered, and no chat was shown it")
+    if not row["begins"] and (not texts or texts[-1] not in (row["content"], row["in_place"])):
+        world.violated(f"{row['content']!r} is called delivered, and its message shows {texts[-1:]}")
 
 
 def _check_clients(world: "World") -> None:

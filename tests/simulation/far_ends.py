@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import random
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -48,9 +48,9 @@ class Platform(Connector):
         self.trace = trace
         # Whether everything is answered well and at once.
         self.calm = False
-        # Texts that were promised to be kept, and what people saw, by text.
+        # Texts that were promised to be kept, and what each message has shown, the present text last.
         self.acknowledged_texts: set[str] = set()
-        self.shown: Counter[str] = Counter()
+        self.messages: dict[str, list[str]] = {}
         self.sent: list[str] = []
         self._known: dict[str, Frame] = {}
         self._late: set[asyncio.Task[None]] = set()
@@ -104,25 +104,34 @@ class Platform(Connector):
 
     def decide(self, outbound: Frame) -> Frame | None:
         """Answer an action."""
-        content = outbound["action"].get("content", "")
         mood = 0.0 if self.calm else self.random.random()
         if mood > 0.96:
             return {"success": False, "error": "the platform is busy"}
-        self.shown[content] += 1
+        result = self._show(outbound["action"])
         if mood < 0.75:
-            return self.say_yes(outbound)
+            return result
         if mood < 0.88:
-            task = asyncio.get_running_loop().create_task(self._answer_late(outbound))
+            task = asyncio.get_running_loop().create_task(self._answer_late(outbound, result))
             self._late.add(task)
             task.add_done_callback(self._late.discard)
         elif mood < 0.93:
             self.cut()
         return None
 
-    async def _answer_late(self, outbound: Frame) -> None:
+    def _show(self, action: Frame) -> Frame:
+        if action["op"] == "edit":
+            if action["message_id"] not in self.messages:
+                return {"success": False, "error": "no such message"}
+            self.messages[action["message_id"]].append(action["content"])
+            return {"success": True}
+        message_id = f"p{len(self.messages)}"
+        self.messages[message_id] = [action["content"]]
+        return {"success": True, "message_id": message_id}
+
+    async def _answer_late(self, outbound: Frame, result: Frame) -> None:
         await asyncio.sleep(self.random.uniform(0.1, 40.0))
         with contextlib.suppress(*UNREACHABLE):
-            await self.result(outbound, self.say_yes(outbound))
+            await self.result(outbound, result)
 
 
 class Client:

@@ -73,6 +73,8 @@ class World:
             "session.idle_s": self.random.choice([0.2, 5.0, 60.0]),
             "session.on_restart": self.random.choice(["report", "retry"]),
             "turn.budget_s": self.random.choice([30.0, 120.0]),
+            "relay.edit_delay_s": self.random.choice([0.0, 0.5]),
+            "relay.edit_interval_s": self.random.choice([0.1, 1.0]),
             "relay.live_retry_s": LIVE_RETRY_SECONDS,
             "server.keepalive_s": self.random.choice([1.0, 15.0]),
         }

@@ -202,3 +202,36 @@ async def test_a_beginning_keeps_its_place_behind_what_its_chat_waits_for(store)
     assert [row.delivery_id for row in await claim(store)] == ["before"]
     await settle(store, "before")
     assert [row.delivery_id for row in await claim(store)] == ["b"]
+
+
+# What may have been said
+
+
+@pytest.mark.parametrize("first", ["the end", "the outcome"])
+async def test_an_end_that_an_unknown_beginning_may_show_is_unknown_too(store, first):
+    turn = await taken(store)
+    await begin(store, turn, content="Hello")
+    await claim(store)
+
+    async def end():
+        await store.end(turn, TurnState.COMMITTED, text="Hello", delivery=delivery("a", "Hello"))
+
+    async def outcome():
+        await settle(store, state=DeliveryState.UNKNOWN, reason="outcome_unknown")
+
+    for step in (end, outcome) if first == "the end" else (outcome, end):
+        await step()
+    assert await kept(store) == {
+        "b": (DeliveryState.UNKNOWN, "outcome_unknown"),
+        "a": (DeliveryState.UNKNOWN, "beginning_unknown"),
+    }
+    assert await claim(store) == ()
+
+
+async def test_an_end_that_a_restart_finds_maybe_shown_is_unknown_too(store):
+    turn = await taken(store)
+    await begin(store, turn, content="Hello")
+    await claim(store)
+    await store.end(turn, TurnState.COMMITTED, text="Hello", delivery=delivery("a", "Hello"))
+    await store.ask(LoseAttempts(at=5.0))
+    assert {state for state, _ in (await kept(store)).values()} == {DeliveryState.UNKNOWN}

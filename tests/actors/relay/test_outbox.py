@@ -299,3 +299,159 @@ def test_each_delivery_ends_once_and_chats_keep_their_order(choices):
     assert sorted(done) == sorted(pending)
     for keys in order.values():
         assert [key for key in done if key in keys] == keys
+
+
+# Edits of a message that shows a beginning
+
+PLACE = ("c1", "s1")
+REFUSED = {"success": False, "error": "no such message"}
+LATER = {"success": False, "error": "slow down", "retry_after": 7}
+LOST = {"success": False, "error": "relay transport connection lost", "ambiguous": True}
+
+
+def ending(*parts, edits="s1", whole=None, **fields):
+    parts = parts or ("x",)
+    whole = parts if whole is None else whole
+    return outbox.Sending(delivery=row(**fields), parts=parts, done=0, edits=edits, whole=whole)
+
+
+def test_the_first_part_of_an_end_edits_and_the_others_are_sent():
+    state, effects = run(READY, outbox.MailCame(), claimed(ending("a", "b")))
+    assert only(effects, SendPart) == SendPart(row(), 0, "a", "s1")
+    state, effects = run(state, outbox.PartAnswered("d1", {"success": True}))
+    assert only(effects, SendPart) == SendPart(row(), 1, "b", None)
+    _, effects = run(state, outbox.PartAnswered("d1", OK))
+    assert only(effects, Settle).settlement.message_id == "m1"
+
+
+@pytest.mark.parametrize(("result", "message_id"), [({}, "s1"), ({"message_id": 7}, "7")])
+def test_an_edit_delivers_under_the_id_of_its_message_unless_the_peer_names_another(result, message_id):
+    _, effects = run(busy(ending()), outbox.PartAnswered("d1", {"success": True, **result}))
+    settlement = only(effects, Settle).settlement
+    assert (settlement.state, settlement.message_id) == (DeliveryState.DELIVERED, message_id)
+
+
+def test_an_end_waits_for_an_edit_of_its_message_only():
+    other = msgspec.structs.replace(ending(), delivery=row("d2", "c2"))
+    state, effects = run(
+        READY, outbox.EditBegan(PLACE, "Hel"), outbox.MailCame(), claimed(ending(), other), outbox.MailCame()
+    )
+    assert [entry.waits for entry in state.sending.values()] == [True, False]
+    assert set(only(effects, Claim).busy_chats) == {
+        "c1",
+        "c2",
+    }
+    assert run(state, outbox.EditOver(("c2", "s1")))[1] == ()
+    state, effects = run(state, outbox.EditOver(PLACE))
+    assert effects == (SendPart(row(), 0, "x", "s1"),)
+    assert state.editing == frozenset()
+    assert run(state, outbox.EditOver(PLACE))[1] == ()
+
+
+def test_an_end_is_sent_whole_to_a_peer_that_says_nothing_to_edits():
+    waiting, _ = run(
+        READY, outbox.EditBegan(PLACE, "Hel"), outbox.MailCame(), claimed(ending("in place", whole=("x",)))
+    )
+    _, effects = run(waiting, outbox.EditOver(PLACE, answered=False))
+    assert effects == (SendPart(row(), 0, "x", None),)
+    # One that makes sense in place only has no other chance.
+    waiting, _ = run(
+        READY, outbox.EditBegan(PLACE, "Hel"), outbox.MailCame(), claimed(ending("in place", whole=()))
+    )
+    _, effects = run(waiting, outbox.EditOver(PLACE, answered=False))
+    assert effects == (SendPart(row(), 0, "in place", "s1"),)
+
+
+def test_an_end_that_its_message_may_show_is_unknown_rather_than_said_again():
+    editing, _ = run(READY, outbox.EditBegan(PLACE, "x"), outbox.MailCame(), claimed(ending("x")))
+    state, effects = run(editing, outbox.EditOver(PLACE, answered=False))
+    assert only(effects, Settle).settlement.state is DeliveryState.UNKNOWN
+    assert not state.sending
+    # The edit before was lost with its link; the last one is refused.
+    state, effects = run(editing, outbox.EditOver(PLACE))
+    assert effects == (SendPart(row(), 0, "x", "s1"),)
+    _, effects = run(state, outbox.PartAnswered("d1", REFUSED))
+    assert only(effects, Settle).settlement.state is DeliveryState.UNKNOWN
+    # It never left.
+    state, _ = run(editing, outbox.EditOver(PLACE, unsent=True))
+    assert run(state, outbox.PartAnswered("d1", REFUSED))[1] == (SendPart(row(), 0, "x", None),)
+
+
+@pytest.mark.parametrize("parts", [("x",), ("x", "y")])
+def test_an_end_that_its_message_shows_already_is_not_edited_in(parts):
+    shown, _ = run(READY, outbox.EditBegan(PLACE, "x"), outbox.EditDone(PLACE), outbox.MailCame())
+    waiting, _ = run(READY, outbox.EditBegan(PLACE, "x"), outbox.MailCame(), claimed(ending(*parts)))
+    for _, effects in (run(shown, claimed(ending(*parts))), run(waiting, outbox.EditDone(PLACE))):
+        if parts == ("x",):
+            settlement = only(effects, Settle).settlement
+            assert (settlement.state, settlement.message_id) == (DeliveryState.DELIVERED, "s1")
+        else:
+            assert only(effects, SendPart) == SendPart(row(), 1, "y", None)
+            assert only(effects, Advance) == Advance("d1", 1)
+
+
+def test_what_a_beginning_shows_is_known_until_another_edit_of_it_begins():
+    beginning = msgspec.structs.replace(row("b"), begins=True)
+    state, _ = run(busy(sending(beginning)), outbox.PartAnswered("b", {**OK, "message_id": "s1"}))
+    state, _ = run(state, claimed(), outbox.Settled("b"), outbox.MailCame())
+    _, effects = run(state, claimed(ending("x")))
+    assert only(effects, Settle).settlement.state is DeliveryState.DELIVERED
+    _, effects = run(state, claimed(ending("x more")))
+    assert only(effects, SendPart) == SendPart(row(), 0, "x more", "s1")
+    editing, _ = run(state, outbox.EditBegan(PLACE, "x more"), claimed(ending("x")))
+    assert run(editing, outbox.EditOver(PLACE))[1] == (SendPart(row(), 0, "x", "s1"),)
+
+
+def test_what_a_message_shows_is_forgotten_with_its_end():
+    state, _ = run(READY, outbox.EditBegan(PLACE, "Hel"), outbox.EditOver(PLACE), outbox.MailCame())
+    state, _ = run(state, claimed(ending("x")))
+    pending, _ = run(state, outbox.PartAnswered("d1", {"success": False, "error": "relay transport closed"}))
+    assert set(pending.showing) == {PLACE}
+    for result in (OK, LOST):
+        assert run(state, outbox.PartAnswered("d1", result))[0].showing == {}
+    assert run(state, outbox.EditDone(("c9", "s9"))) == (state, ())
+
+
+def test_an_edit_that_is_refused_is_followed_by_the_whole_once():
+    state, effects = run(busy(ending("in place", whole=("a", "b"))), outbox.PartAnswered("d1", REFUSED))
+    assert effects == (SendPart(row(), 0, "a", None),)
+    assert only(run(state, outbox.PartAnswered("d1", OK))[1], SendPart) == SendPart(row(), 1, "b", None)
+    settlement = only(run(state, outbox.PartAnswered("d1", REFUSED))[1], Settle).settlement
+    assert settlement.state is DeliveryState.PENDING
+
+
+@pytest.mark.parametrize(
+    ("result", "state", "reason"),
+    [
+        (REFUSED, DeliveryState.DEAD, "edit_refused"),
+        ({"success": False, "code": "egress_declined"}, DeliveryState.DEAD, "edit_refused"),
+        (LOST, DeliveryState.UNKNOWN, "outcome_unknown"),
+        ({"success": False, "error": "relay transport closed"}, DeliveryState.PENDING, "send_failed"),
+        ({"success": False, "error": "relay transport not connected"}, DeliveryState.PENDING, "send_failed"),
+        (LATER, DeliveryState.PENDING, "send_failed"),
+    ],
+    ids=repr,
+)
+def test_what_the_result_of_an_edit_means_if_there_is_nothing_else_to_say(result, state, reason):
+    _, effects = run(busy(ending("in place", whole=())), outbox.PartAnswered("d1", result))
+    settlement = only(effects, Settle).settlement
+    assert (settlement.state, settlement.reason) == (state, reason)
+
+
+@pytest.mark.parametrize("result", [LOST, {"success": False, "error": "too many requests"}, LATER], ids=repr)
+def test_the_whole_is_not_sent_while_the_edit_may_still_be_made(result):
+    _, effects = run(busy(ending()), outbox.PartAnswered("d1", result))
+    assert not [effect for effect in effects if isinstance(effect, SendPart)]
+
+
+def test_an_edit_that_is_wanted_later_is_tried_a_few_times():
+    _, effects = run(busy(ending()), outbox.PartAnswered("d1", LATER))
+    assert only(effects, RestChat) == RestChat("c1", 1, 7.0)
+    _, effects = run(busy(ending(attempts=outbox.EDIT_TRIES)), outbox.PartAnswered("d1", LATER))
+    assert only(effects, SendPart).edits is None
+
+
+def test_a_retry_from_a_later_part_edits_nothing():
+    half = msgspec.structs.replace(ending("a", "b"), done=1)
+    _, effects = run(READY, outbox.EditBegan(PLACE, "Hel"), outbox.MailCame(), claimed(half))
+    assert only(effects, SendPart) == SendPart(row(), 1, "b", None)

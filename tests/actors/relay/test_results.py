@@ -39,3 +39,45 @@ def test_no_foreign_text_gets_into_a_result():
     assert "secret" not in str(results.of_error(StoreUnavailable("secret"))) + str(
         results.of_error(Invalid("secret"))
     )
+
+
+@pytest.mark.parametrize(
+    ("result", "unsent", "unanswered"),
+    [
+        (results.closed(), True, False),
+        (results.not_connected(), True, False),
+        (results.connection_lost(ambiguous=False), True, False),
+        (results.connection_lost(ambiguous=True), False, False),
+        (results.timed_out(ambiguous=False), True, False),
+        (results.timed_out(ambiguous=True), False, True),
+        (results.busy(), True, False),
+        (results.unsupported_op(), False, False),
+        ({"success": False, "error": "no"}, False, False),
+        ({}, False, False),
+    ],
+    ids=repr,
+)
+def test_who_has_not_taken_an_action_is_told_apart_from_who_says_no(result, unsent, unanswered):
+    assert (results.unsent(result), results.unanswered(result)) == (unsent, unanswered)
+
+
+@pytest.mark.parametrize(
+    ("fields", "seconds"),
+    [
+        ({"retry_after": 3}, 3.0),
+        ({"retry_after": 0.5, "retryable": False}, 0.5),
+        ({"retry_after": -1}, None),
+        ({"retry_after": float("nan")}, None),
+        ({"retry_after": float("inf")}, None),
+        ({"retry_after": True}, None),
+        ({"retry_after": "3"}, None),
+        ({"retryable": True}, 0.0),
+        ({"retryable": "yes"}, None),
+        ({"code": "rate_limited"}, 0.0),
+        ({"error": "rate limited"}, None),
+        ({}, None),
+    ],
+    ids=repr,
+)
+def test_a_peer_may_want_to_be_asked_later(fields, seconds):
+    assert results.wait_asked({"success": False, **fields}) == seconds

@@ -236,7 +236,11 @@ async def test_relays_and_deliveries(harness, desk, json_desk, capsys):
     assert (await shown(capsys, relays.relays(desk))).startswith("PEER")
     assert (await result(capsys, relays.relays(json_desk))) == {"relays": []}
     delivery = NewDelivery(
-        delivery_id="d1", peer="p", route=Route(platform="telegram", chat_id="c"), content="canary"
+        delivery_id="d1",
+        peer="p",
+        route=Route(platform="telegram", chat_id="c"),
+        content="canary",
+        in_place="canary",
     )
     await harness.ask("/store", PutDelivery(at=1.0, delivery=delivery))
     out = await shown(capsys, relays.deliveries(desk, ["pending"], "p"))
