@@ -169,7 +169,8 @@ class Connection(asyncio.Protocol):
         """Break the connection now."""
         if how == "rst":
             sock = self.transport.get_extra_info("socket")
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_ZERO)
+            if sock is not None:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_ZERO)
             self.transport.abort()
         else:
             self.transport.close()

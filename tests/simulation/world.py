@@ -7,46 +7,35 @@ faults, the moods of the far ends, the order of tasks, and how long each piece o
 """
 
 import asyncio
-import atexit
 import contextlib
 import gc
 import hashlib
 import logging
-import os
-import shutil
 import sqlite3
-import tempfile
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import structlog
 
 from actors.exceptions import RuntimeFault, TurnkeepError
-from actors.messages.admin import AddPeer, Perform
-from actors.messages.rows import KeyRow, KeyScope, PeerRole
 from actors.runtime.reply import Reply
 from bin.config import Config, load
 from tests.simulation import books
 from tests.simulation.daemon import Daemon, read
 from tests.simulation.far_ends import Client, Model, Platform, texts
 from tests.simulation.faults import draw
+from tests.simulation.first_run import PEER, PORT, first_run, own_address
 from tests.simulation.loop import outside
 from tests.simulation.simulation import Simulation
 
-PORT = 7340
 BACKEND = ("127.0.0.1", 11_434)
-PEER = "bot"
 
 CALM_SECONDS = 1800.0
 """How long everything may take to come to its end once nothing fails any more."""
 
 LIVE_RETRY_SECONDS = 20.0
 """A message that nobody sends again may still be on its way into the store for so long."""
-
-MEMORY = Path("/dev/shm")
-"""Here a commit costs no disk: what reaches the kernel survives the kills of this simulation."""
 
 
 class World:
@@ -344,47 +333,9 @@ def _replies(world: World) -> Iterator[None]:
         Reply.__init__ = make
 
 
-def own_address() -> str:
-    """Return an address of this process alone, always as long: runs in parallel listen on the same port."""
-    return f"127.{100 + os.getpid() // 150 % 150}.{100 + os.getpid() % 150}.1"
-
-
-@cache
-def _prepared() -> tuple[Path, str]:
-    """Return a data directory with a peer in it, and the peer's secret: a first run costs what a copy does not."""
-    root = Path(tempfile.mkdtemp(prefix="turnkeep-simulation-", dir=MEMORY if MEMORY.is_dir() else None))
-    atexit.register(shutil.rmtree, root, ignore_errors=True)
-    simulation = Simulation(0)
-    arguments = {"data_dir": str(root / "data"), "server.host": own_address(), "server.port": PORT}
-
-    async def prepare() -> str:
-        daemon = Daemon(
-            "first",
-            load(environment={}, arguments=arguments).config,
-            clock=simulation.clock,
-            rng=simulation.rng("daemon"),
-            network=simulation.network,
-            threads=simulation.threads,
-        )
-        await daemon.start()
-        admin = KeyRow(key_id="k", name="admin", owner="admin", scopes=(KeyScope.ADMIN,), created_at=0.0)
-        request = AddPeer(name=PEER, role=PeerRole.CONNECTOR, identities=("discord:bot-1",), scopes=())
-        watcher = daemon.system.port("/test")
-        answer = await daemon.ask("/admin", Perform(request=request, caller=admin, watcher=watcher))
-        assert await daemon.stop() == 0
-        return str(answer["secret"])
-
-    return root, simulation.run(prepare)
-
-
 def simulate(seed: int) -> World:
     """Run one seed on a directory of its own, which is gone afterwards."""
-    prepared, secret = _prepared()
-    directory = Path(tempfile.mkdtemp(dir=prepared))
-    try:
-        shutil.copytree(prepared / "data", directory / "data")
+    with first_run() as (directory, secret):
         world = World(seed, directory, secret)
         world.run()
         return world
-    finally:
-        shutil.rmtree(directory)

@@ -1,0 +1,139 @@
+"""Whatever a backend does, and whoever stops a turn or takes it over: what is shown is what is stored, once."""
+
+import itertools
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+from actors.messages.rows import ENDED_TURNS, HistoryKind, TurnState
+from actors.messages.turn import (
+    Cancelled,
+    Content,
+    RunPhase,
+    Snapshot,
+    StateChange,
+    StreamDiscarded,
+    TurnCommitted,
+    TurnError,
+)
+from actors.turn.ends import BROKEN_OFF_MARK, CANCELLED_MARK
+from tests.simulation.scripted import LETTERS, Case, Played, cases, events, outcomes, play
+
+MOST_REQUESTS = 3 * 3 * 4
+"""Answers begin three times, on three lanes, each of which is asked four times. A compaction is asked for once more."""
+
+
+def _shown(heard: list[Any]) -> str:
+    """What somebody has before the eyes who follows the events."""
+    text = ""
+    for event in heard:
+        match event:
+            case Snapshot(text=so_far):
+                text = so_far
+            case Content(text=piece):
+                text += piece
+            case StreamDiscarded():
+                text = ""
+    return text
+
+
+def check(case: Case, played: Played) -> None:
+    """Raise if something of it must not be."""
+    turn, told = played.turn, [message for _, message in played.heard]
+    heard = events(told)
+    assert turn.state in ENDED_TURNS
+    assert [event.seq for event in heard] == list(range(1, len(heard) + 1))
+    assert all(before.attempt <= after.attempt for before, after in itertools.pairwise(heard))
+    _check_rows(played)
+    _check_requests(played)
+    if played.taken_over:
+        _check_taken_over(played, told)
+        return
+    last = heard[-1]
+    assert (
+        isinstance(last, StateChange) and last.state in (RunPhase.IDLE, RunPhase.ERROR) and told[-1] is last
+    )
+    over = [event for event in heard if isinstance(event, Cancelled | TurnError)]
+    match turn.state:
+        case TurnState.COMMITTED:
+            assert turn.text == _shown(heard) == last.text and last.state is RunPhase.IDLE
+            assert isinstance(heard[-2], TurnCommitted) and not over
+            _check_answer(case, turn.text)
+        case TurnState.CANCELLED:
+            assert last.state is RunPhase.IDLE and len(over) == 1 and played.stopped
+            assert last.text.startswith(_shown(heard))
+            stored = [row.content for row in played.history if row.role == "assistant"]
+            assert stored in ([], [f"{last.text}\n\n{CANCELLED_MARK}".lstrip("\n")])
+            assert stored or not last.text
+        case _:
+            assert turn.state is TurnState.FAILED and last.state is RunPhase.ERROR and len(over) == 1
+            assert not _shown(heard) and "secret" not in turn.error
+            kept = [row.content for row in played.history if row.kind is HistoryKind.INTERRUPTED]
+            assert all(content.endswith(f"\n\n{BROKEN_OFF_MARK}") for content in kept)
+    for late in played.late:
+        said = outcomes(late)
+        assert [outcome.turn for outcome in said] == [turn] or (
+            events(late)[-1] == last and _shown(events(late)) == _shown(heard)
+        )
+
+
+def _check_rows(played: Played) -> None:
+    rows = [row for row in played.history if row.role == "assistant" and row.kind is HistoryKind.MESSAGE]
+    committed = played.turn.state is TurnState.COMMITTED
+    assert [row.content for row in rows] == [played.turn.text] if committed else len(rows) <= 1
+    # No answer is put together from two attempts.
+    for row in rows:
+        assert len(set(row.content) & set(LETTERS)) <= 1
+
+
+def _check_requests(played: Played) -> None:
+    assert len(played.requests) <= MOST_REQUESTS + 1
+    # A dead attempt's text is in no later request.
+    assert not any(set(str(request)) & set(LETTERS) for request in played.requests)
+    stopped = [
+        at for at, message in played.heard if isinstance(message, Cancelled | TurnCommitted | TurnError)
+    ]
+    assert not [at for at in played.opened if stopped and at > stopped[0]]
+
+
+def _check_taken_over(played: Played, told: list[Any]) -> None:
+    """Nothing of it is stored, and nothing is told once it knows, but how the turn has really ended."""
+    turn = played.turn
+    assert (turn.state, turn.reason, turn.text) == (TurnState.INTERRUPTED, "elsewhere", None)
+    assert {row.role for row in played.history} == {"user"}
+    assert [outcome.turn for outcome in outcomes(told)] == [turn] and told[-1] is outcomes(told)[0]
+    assert not any(
+        isinstance(event, StateChange) and event.state in (RunPhase.IDLE, RunPhase.ERROR)
+        for event in events(told)
+    )
+
+
+def _check_answer(case: Case, text: str) -> None:
+    for response in case.responses:
+        if response.text and set(text) & set(response.text):
+            # Whole, as nothing in it could be taken for a tag.
+            assert text == response.text
+
+
+PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
+QUICK = settings(max_examples=100, derandomize=True, database=None, phases=PHASES, deadline=None)
+
+
+@QUICK
+@given(case=cases())
+def test_trn_whatever_happens_what_is_shown_is_stored_once(case):
+    check(case, play(case))
+
+
+@pytest.mark.slow
+@settings(
+    max_examples=2000,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
+)
+@given(case=cases())
+def test_trn_whatever_else_happens_what_is_shown_is_stored_once(case):
+    check(case, play(case))
