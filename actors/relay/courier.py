@@ -157,17 +157,17 @@ class Courier:
         descriptor = link.describes(platform) if link is not None else None
         in_place_only = row.in_place is not None and not row.content
         whole = () if in_place_only else _parts(row.content, descriptor)
-        edits = row.edits
-        if link is not None and whole and not self.live.can_edit(link, platform):
-            edits = None
-        if edits is None and whole:
+        if row.edits is None and whole:
             # Of a beginning one message is shown; another link may count otherwise.
             parts = whole[:1] if row.begins else whole
         else:
             parts = _parts(row.in_place or row.content, descriptor)
         # Another link may count otherwise: then at least the last part is sent.
         done = min(row.parts_done, len(parts) - 1)
-        return outbox.Sending(delivery=row, parts=parts, done=done, edits=edits, whole=whole)
+        editable = link is None or not whole or self.live.can_edit(link, platform)
+        return outbox.Sending(
+            delivery=row, parts=parts, done=done, edits=row.edits, whole=whole, editable=editable
+        )
 
     def _list_attempts(self) -> None:
         request = ListDeliveries(states=(DeliveryState.ATTEMPTING,), peer=self._name, limit=ALL_ATTEMPTS)

@@ -205,6 +205,9 @@ class LiveAnswers:
         self._under_way.discard(place)
         if results.unanswered(message.result):
             self._mute.add(message.link_gen)
+            # What they still say is said by their ends.
+            for shown in list(self._shown.values()):
+                self._end(shown)
             log.warning("relay.edit_unanswered", path=self._ctx.path, link_gen=message.link_gen)
             self._decide(outbox.EditOver(place, answered=False))
         elif results.unsent(message.result):

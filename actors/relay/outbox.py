@@ -81,6 +81,8 @@ class Sending(msgspec.Struct, frozen=True, kw_only=True):
     """The message that the first part edits."""
     whole: tuple[str, ...] = ()
     """What is sent if that fails for good; nothing if it makes sense in place only."""
+    editable: bool = True
+    """Whether the peer can be asked to edit; else the whole is sent, unless the message may show it."""
     waits: bool = False
     """For the end of another edit."""
 
@@ -367,6 +369,8 @@ def _claimed(state: State, event: Claimed) -> Step:
             state, more = _part_done(state, entry, None)
         elif entry.place in state.editing:
             state, more = _hold(state, msgspec.structs.replace(entry, waits=True)), ()
+        elif entry.place is not None and not entry.editable:
+            state, more = _send_instead(state, entry)
         else:
             state, more = _hold(state, entry), (entry.send(),)
         effects += more
@@ -407,7 +411,7 @@ def _edit_over(state: State, event: EditOver) -> Step:
     if entry is None:
         return state, ()
     entry = msgspec.structs.replace(entry, waits=False)
-    if not event.answered and entry.whole:
+    if entry.whole and not (event.answered and entry.editable):
         return _send_instead(state, entry)
     return _hold(state, entry), (entry.send(),)
 

@@ -99,7 +99,8 @@ def _check_deliveries(world: "World") -> None:
         "SELECT d.*, t.state AS turn_state, t.text FROM deliveries d LEFT JOIN turns t ON t.turn_id = d.turn_id"
     )
     of_turn = Counter(row["turn_id"] for row in rows if not row["begins"])
-    seen = Counter(texts[-1] for texts in world.platform.messages.values())
+    denied = world.platform.denied
+    seen = Counter(texts[-1] for name, texts in world.platform.messages.items() if name not in denied)
     for row in rows:
         if row["turn_state"] == "committed" and seen[row["text"]] > 1:
             world.violated(f"a chat is shown {row['text']!r} {seen[row['text']]} times")

@@ -51,6 +51,7 @@ class Platform(Connector):
         # Texts that were promised to be kept, and what each message has shown, the present text last.
         self.acknowledged_texts: set[str] = set()
         self.messages: dict[str, list[str]] = {}
+        self.denied: set[str] = set()
         self.sent: list[str] = []
         self._known: dict[str, Frame] = {}
         self._late: set[asyncio.Task[None]] = set()
@@ -106,6 +107,7 @@ class Platform(Connector):
         """Answer an action."""
         mood = 0.0 if self.calm else self.random.random()
         if mood > 0.96:
+            self._deny(outbound["action"])
             return {"success": False, "error": "the platform is busy"}
         result = self._show(outbound["action"])
         if mood < 0.75:
@@ -117,6 +119,11 @@ class Platform(Connector):
         elif mood < 0.93:
             self.cut()
         return None
+
+    def _deny(self, action: Frame) -> None:
+        """Note an edit that is refused although the message shows its text, as an earlier one was heard of too late."""
+        if action["op"] == "edit" and self.messages.get(action["message_id"], [])[-1:] == [action["content"]]:
+            self.denied.add(action["message_id"])
 
     def _show(self, action: Frame) -> Frame:
         if action["op"] == "edit":

@@ -377,6 +377,23 @@ def test_an_end_that_its_message_may_show_is_unknown_rather_than_said_again():
     assert run(state, outbox.PartAnswered("d1", REFUSED))[1] == (SendPart(row(), 0, "x", None),)
 
 
+def test_where_nothing_can_be_edited_any_more_the_whole_is_sent_unless_the_message_may_show_it():
+    end = msgspec.structs.replace(ending("x"), editable=False)
+    state, effects = run(READY, outbox.MailCame(), claimed(end))
+    assert only(effects, SendPart) == SendPart(row(), 0, "x", None)
+    # Another link let an edit to the same text go unanswered.
+    lost, _ = run(READY, outbox.EditBegan(PLACE, "x"), outbox.EditOver(PLACE), outbox.MailCame())
+    state, effects = run(lost, claimed(end))
+    assert only(effects, Settle).settlement.state is DeliveryState.UNKNOWN and not state.sending
+    # One is on its way.
+    editing, effects = run(READY, outbox.EditBegan(PLACE, "x"), outbox.MailCame(), claimed(end))
+    assert not [effect for effect in effects if isinstance(effect, SendPart | Settle)]
+    state, effects = run(editing, outbox.EditDone(PLACE))
+    assert only(effects, Settle).settlement.state is DeliveryState.DELIVERED
+    _, effects = run(editing, outbox.EditOver(PLACE))
+    assert only(effects, Settle).settlement.state is DeliveryState.UNKNOWN
+
+
 @pytest.mark.parametrize("parts", [("x",), ("x", "y")])
 def test_an_end_that_its_message_shows_already_is_not_edited_in(parts):
     shown, _ = run(READY, outbox.EditBegan(PLACE, "x"), outbox.EditDone(PLACE), outbox.MailCame())
