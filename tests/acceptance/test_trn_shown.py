@@ -94,7 +94,9 @@ async def test_trn_19_who_knows_no_discarded_text_is_served_all_the_same(boot, c
     assert peer.contents() == ["Hello world"]
 
     async def delivered():
-        return [row.state for row in await harness.ask("/store", ListDeliveries())] == [DeliveryState.DELIVERED]
+        return [row.state for row in await harness.ask("/store", ListDeliveries())] == [
+            DeliveryState.DELIVERED
+        ]
 
     await until(delivered)
     await peer.close()
