@@ -10,6 +10,7 @@ from actors.messages.lane import TOOL_CALLS, FailureClass, ToolCallDelta
 from transports.backends import chunks, failures
 from transports.backends.calls import Calls, ImpossibleCalls, joined
 from transports.backends.chunks import CallPiece, Chunk, MalformedChunk
+from transports.backends.finish import finish_reason
 from transports.backends.sse import SseParser
 from transports.backends.stream import Failure
 
@@ -141,7 +142,7 @@ class Reading:
             if chunk.finish_reason == "error":
                 self._close(Failure(FailureClass.SERVER_ERROR, "ServerError"))
             else:
-                self._finish_reason = chunk.finish_reason
+                self._finish_reason = finish_reason(chunk.finish_reason)
                 self.progress = Progress.TRAILING
 
     def _close(self, failure: Failure | None) -> None:
