@@ -18,7 +18,7 @@ from actors.exceptions import Conflict
 from actors.messages.rows import Entry, HistoryRow, Origin, TurnRow, TurnState
 from actors.messages.session import AttachWatcher, InboxReady, StopTurn, TurnOutcome
 from actors.messages.store import AcceptMessage, EndTurn, GetTurn, ReadHistory
-from actors.messages.turn import TurnEvent
+from actors.messages.turn import Cancelled, TurnEvent
 from bin.config import load
 from tests.fakes.backend import FakeBackend
 from tests.fakes.backend_script import (
@@ -43,6 +43,9 @@ from tests.simulation.first_run import PORT, first_run, own_address
 from tests.simulation.simulation import Simulation
 
 BACKEND = 11_434
+CLOSING_SECONDS = 0.1
+"""How long a stop may take to reach the backend (TRN-52)."""
+
 TURN_SECONDS = 60.0
 """The turn's budget: whatever happens, it has ended by then, and what has to be stored soon after."""
 
@@ -174,7 +177,7 @@ def cases(draw: st.DrawFn) -> Case:
         draw(_stream(letter)) if draw(st.integers(0, 3)) else Response(draw(_REFUSALS))
         for letter in LETTERS[: draw(st.integers(0, len(LETTERS)))]
     ]
-    moments = st.floats(0.0, 12.0, allow_nan=False)
+    moments = st.one_of(st.floats(0.0, 0.1), st.floats(0.0, 3.0), st.floats(0.0, 12.0))
     kinds = st.sampled_from(["stop", "stop", "take over", "watch"])
     acts = draw(st.lists(st.builds(Act, moments, kinds), max_size=3))
     return Case(
@@ -201,6 +204,8 @@ class Played(msgspec.Struct):
     """Whether somebody else has ended the row first."""
     stopped: bool
     """Whether a stop was answered with yes."""
+    clinging: list[str]
+    """Requests whose connection was still open a moment after the stop."""
 
 
 class Player:
@@ -240,6 +245,7 @@ class Player:
         self._opened: list[float] = []
         self._taken_over = self._stopped = False
         self._late: list[Any] = []
+        self._clinging: list[str] = []
 
     def play(self) -> Played:
         """Return what came of it."""
@@ -294,6 +300,7 @@ class Player:
             requests=[exchange.body for exchange in self._backend.exchanges],
             taken_over=self._taken_over,
             stopped=self._stopped,
+            clinging=self._clinging,
         )
 
     async def _act(self, act: Act) -> None:
@@ -340,6 +347,13 @@ class Player:
         while True:
             message = await port.receive()
             heard.append((self._now(), message))
+            if isinstance(message, Cancelled):
+                self._simulation.loop.call_later(CLOSING_SECONDS, self._look_for_clinging)
+
+    def _look_for_clinging(self) -> None:
+        for exchange in self._backend.exchanges:
+            if not (exchange.served.is_set() or exchange.connection_closed.is_set()):
+                self._clinging.append(exchange.path)
 
     async def _ask(self, path: str, message: Any) -> Any:
         return await self._daemon.ask(path, message)

@@ -18,6 +18,7 @@ from actors.messages.turn import (
     TurnError,
 )
 from actors.turn.ends import BROKEN_OFF_MARK, CANCELLED_MARK
+from tests.fakes.backend_script import Text
 from tests.simulation.scripted import LETTERS, Case, Played, cases, events, outcomes, play
 
 MOST_REQUESTS = 3 * 3 * 4
@@ -36,6 +37,20 @@ def _shown(heard: list[Any]) -> str:
             case StreamDiscarded():
                 text = ""
     return text
+
+
+def _last_shown(heard: list[Any]) -> str:
+    """What was before the eyes last, of the last attempt that had anything to show."""
+    texts = [_shown(heard[:n]) for n in range(len(heard) + 1)]
+    return texts[-1] or next((text for text in reversed(texts) if text), "")
+
+
+def _nothing_is_held(case: Case) -> bool:
+    """Say whether all text is shown as it comes."""
+    said = "".join(step.text for one in case.responses for step in one.steps if isinstance(step, Text))
+    return not set("<>") & set(said) and not any(
+        lane["hold_back"] or lane["think_tags"] == "anywhere" for lane in case.lanes
+    )
 
 
 def check(case: Case, played: Played) -> None:
@@ -62,7 +77,9 @@ def check(case: Case, played: Played) -> None:
             _check_answer(case, turn.text)
         case TurnState.CANCELLED:
             assert last.state is RunPhase.IDLE and len(over) == 1 and played.stopped
-            assert last.text.startswith(_shown(heard))
+            assert last.text.startswith(_shown(heard)) and not played.clinging
+            if _nothing_is_held(case):
+                assert last.text == _last_shown(heard)
             stored = [row.content for row in played.history if row.role == "assistant"]
             assert stored in ([], [f"{last.text}\n\n{CANCELLED_MARK}".lstrip("\n")])
             assert stored or not last.text
