@@ -27,6 +27,7 @@ from tests.fakes.backend_http import Connection, Exchange
 from tests.fakes.backend_script import (
     AnyStep,
     Die,
+    Drip,
     Head,
     Hold,
     Pause,
@@ -164,6 +165,11 @@ class FakeBackend:
                 case Hold(gate=name):
                     self._gates[name].reached.set()
                     await self._gates[name].released.wait()
+                case Drip(data=data):
+                    for place in range(len(data)):
+                        await connection.body(data[place : place + 1])
+                        # Else the transport would join them.
+                        await asyncio.sleep(0)
                 case Pause(seconds=seconds):
                     await asyncio.sleep(seconds)
                 case Silence():

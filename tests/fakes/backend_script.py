@@ -35,6 +35,12 @@ class Raw(Step, frozen=True):
     data: bytes
 
 
+class Drip(Step, frozen=True):
+    """Send bytes of the body one by one, each as a piece of its own; in JSON they are base64."""
+
+    data: bytes
+
+
 class Event(Step, frozen=True):
     """Send one event with any JSON in it."""
 
@@ -100,6 +106,7 @@ AnyStep = (
     Head
     | Reply
     | Raw
+    | Drip
     | Event
     | Role
     | Text
@@ -139,6 +146,11 @@ def payload(step: Step) -> bytes | None:
         case Done():
             return b"data: [DONE]\n\n"
     return None
+
+
+def written(*steps: Step) -> bytes:
+    """Return what steps send of the body, in one piece."""
+    return b"".join(payload(step) or b"" for step in steps)
 
 
 def answer(text: str, *, usage: bool = True, interval_s: float = 0.0) -> tuple[Step, ...]:
