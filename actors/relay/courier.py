@@ -26,7 +26,7 @@ from actors.messages.relay import (
 )
 from actors.messages.rows import DeliveryRow, DeliveryState
 from actors.messages.store import AdvanceDelivery, ClaimDeliveries, ListDeliveries, SettleDelivery
-from actors.relay import outbox, results
+from actors.relay import outbox, outbox_state, results
 from actors.relay.actions import edit_of, send_to
 from actors.relay.link_decisions import bot_of
 from actors.relay.live_answers import LiveAnswers
@@ -61,7 +61,7 @@ class Courier:
         self._settings = settings
         self._current = current
         self._backoff = Backoff(settings.retry_base_s, settings.retry_cap_s)
-        self._outbox = outbox.State()
+        self._outbox = outbox_state.State()
         self.live = LiveAnswers(
             ctx,
             name,
@@ -72,7 +72,7 @@ class Courier:
             decide=self.decide,
         )
         # What an earlier incarnation left behind is settled first.
-        self.decide(outbox.MailCame())
+        self.decide(outbox_state.MailCame())
 
     def hear(self, message: Any) -> None:
         """Take an answer, a timer or the news of a delivery; anything else is not for it."""
@@ -86,18 +86,18 @@ class Courier:
             case EditSpaced():
                 self.live.spaced(message)
             case DeliveryReady():
-                self.decide(outbox.MailCame())
+                self.decide(outbox_state.MailCame())
             case DeliveriesClaimed():
                 self._claimed(message)
             case AttemptsRead(deliveries=deliveries) if deliveries is not None:
-                self.decide(outbox.AttemptsListed(deliveries))
+                self.decide(outbox_state.AttemptsListed(deliveries))
             case AttemptsRead():
-                self.decide(outbox.AskFailed(unknown=False))
+                self.decide(outbox_state.AskFailed(unknown=False))
             case ClaimAgain():
-                self.decide(outbox.AskDue())
+                self.decide(outbox_state.AskDue())
             case PartAnswered(delivery_id=delivery_id, result=result):
                 self._ctx.system.failpoints.hit("relay.result")
-                self.decide(outbox.PartAnswered(delivery_id, result))
+                self.decide(outbox_state.PartAnswered(delivery_id, result))
             case DeliveryAdvanced(delivery_id=delivery_id):
                 self._store_outcome(delivery_id)
             case DeliverySettled():
@@ -105,33 +105,33 @@ class Courier:
             case SettleAgain(delivery_id=delivery_id):
                 self._store_settlement(delivery_id)
             case ChatRested(chat=chat):
-                self.decide(outbox.ChatRested(chat))
+                self.decide(outbox_state.ChatRested(chat))
 
-    def decide(self, event: outbox.Event) -> None:
+    def decide(self, event: outbox_state.Event) -> None:
         """Let something happen to the deliveries."""
         self._outbox, effects = outbox.step(self._outbox, event, self._settings.deliveries_max)
         for effect in effects:
             self._perform(effect)
 
-    def _perform(self, effect: outbox.Effect) -> None:
+    def _perform(self, effect: outbox_state.Effect) -> None:
         match effect:
-            case outbox.Claim(busy_chats=busy_chats, limit=limit):
+            case outbox_state.Claim(busy_chats=busy_chats, limit=limit):
                 self._claim(busy_chats, limit)
-            case outbox.ListAttempts():
+            case outbox_state.ListAttempts():
                 self._list_attempts()
-            case outbox.AskLater(failures=failures):
+            case outbox_state.AskLater(failures=failures):
                 self._ctx.set_timer(ASK_TIMER, self._delay(failures), ClaimAgain())
-            case outbox.SendPart():
+            case outbox_state.SendPart():
                 self._send_part(effect)
-            case outbox.Advance(delivery_id=delivery_id, parts_done=parts_done):
+            case outbox_state.Advance(delivery_id=delivery_id, parts_done=parts_done):
                 advance = AdvanceDelivery(at=self._ctx.wall(), delivery_id=delivery_id, parts_done=parts_done)
                 self._store.ask(advance, self._store_budget())
-            case outbox.Settle(settlement=settlement):
+            case outbox_state.Settle(settlement=settlement):
                 self._settle(settlement)
-            case outbox.RestChat(chat=chat, attempts=attempts, at_least=at_least):
+            case outbox_state.RestChat(chat=chat, attempts=attempts, at_least=at_least):
                 rest = max(self._delay(attempts), min(at_least, self._settings.retry_cap_s))
                 self._ctx.set_timer(f"rest:{chat}", rest, ChatRested(chat=chat))
-            case outbox.EndRests(chats=chats):
+            case outbox_state.EndRests(chats=chats):
                 for chat in chats:
                     self._ctx.cancel_timer(f"rest:{chat}")
 
@@ -146,13 +146,15 @@ class Courier:
 
     def _claimed(self, message: DeliveriesClaimed) -> None:
         if message.deliveries is None:
-            self.decide(outbox.AskFailed(message.unknown))
+            self.decide(outbox_state.AskFailed(message.unknown))
             return
         for row in message.deliveries:
             self.live.claimed(row)
-        self.decide(outbox.Claimed(tuple(self._sending(row) for row in message.deliveries), message.full))
+        self.decide(
+            outbox_state.Claimed(tuple(self._sending(row) for row in message.deliveries), message.full)
+        )
 
-    def _sending(self, row: DeliveryRow) -> outbox.Sending:
+    def _sending(self, row: DeliveryRow) -> outbox_state.Sending:
         link, platform = self._current(), row.route.platform
         descriptor = link.describes(platform) if link is not None else None
         in_place_only = row.in_place is not None and not row.content
@@ -165,7 +167,7 @@ class Courier:
         # Another link may count otherwise: then at least the last part is sent.
         done = min(row.parts_done, len(parts) - 1)
         editable = link is None or not whole or self.live.can_edit(link, platform)
-        return outbox.Sending(
+        return outbox_state.Sending(
             delivery=row, parts=parts, done=done, edits=row.edits, whole=whole, editable=editable
         )
 
@@ -177,7 +179,7 @@ class Courier:
             lambda error: AttemptsRead(deliveries=None),
         )
 
-    def _send_part(self, effect: outbox.SendPart) -> None:
+    def _send_part(self, effect: outbox_state.SendPart) -> None:
         self._ctx.system.failpoints.hit("relay.deliver")
         delivery_id, route = effect.delivery.delivery_id, effect.delivery.route
         link = self._current()
@@ -200,7 +202,7 @@ class Courier:
             lambda error: PartAnswered(delivery_id=delivery_id, result=results.of_error(error)),
         )
 
-    def _settle(self, settlement: outbox.Settlement) -> None:
+    def _settle(self, settlement: outbox_state.Settlement) -> None:
         delivery_id = settlement.delivery_id
         if settlement.failures:
             log.warning("relay.outcome_not_stored", peer=self._name, failures=settlement.failures)
@@ -251,7 +253,7 @@ class Courier:
 
     def _settled(self, message: DeliverySettled) -> None:
         if not message.stored:
-            self.decide(outbox.SettleFailed(message.delivery_id))
+            self.decide(outbox_state.SettleFailed(message.delivery_id))
             return
         if message.row is not None:
             self.live.settled(message.row)
@@ -263,7 +265,7 @@ class Courier:
                 delivery_id=message.delivery_id,
                 reason=settlement.reason,
             )
-        self.decide(outbox.Settled(message.delivery_id))
+        self.decide(outbox_state.Settled(message.delivery_id))
 
     # Budgets and waits
 

@@ -26,7 +26,7 @@ from actors.messages.relay import (
 )
 from actors.messages.rows import DeliveryRow, Origin, TurnState
 from actors.messages.store import Unfinished
-from actors.relay import outbox, results
+from actors.relay import outbox_state, results
 from actors.relay.actions import edit_of
 from actors.relay.link_decisions import bot_of
 from actors.relay.live_answer import LiveAnswer
@@ -58,7 +58,7 @@ class LiveAnswers:
         sessions: Address,
         settings: RelaySettings,
         current: Callable[[], PeerLink | None],
-        decide: Callable[[outbox.Event], None],
+        decide: Callable[[outbox_state.Event], None],
     ) -> None:
         self._ctx = ctx
         self._name = name
@@ -70,7 +70,7 @@ class LiveAnswers:
         # By turn.
         self._shown: dict[str, Shown] = {}
         # Messages whose edit the link has not answered yet.
-        self._under_way: set[outbox.Place] = set()
+        self._under_way: set[outbox_state.Place] = set()
         # The links that have let an edit go unanswered, by number.
         self._mute: set[int] = set()
 
@@ -176,7 +176,7 @@ class LiveAnswers:
         self._ctx.system.failpoints.hit("relay.edit")
         self._under_way.add(place)
         self._ctx.cancel_timer(_timer(place))
-        self._decide(outbox.EditBegan(place, message.content))
+        self._decide(outbox_state.EditBegan(place, message.content))
         route, link_gen, reply = message.route, link.link_gen, self._ctx.defer()
         request = SendAction(
             action=edit_of(route, message.message_id, message.content),
@@ -209,12 +209,12 @@ class LiveAnswers:
             for shown in list(self._shown.values()):
                 self._end(shown)
             log.warning("relay.edit_unanswered", path=self._ctx.path, link_gen=message.link_gen)
-            self._decide(outbox.EditOver(place, answered=False))
+            self._decide(outbox_state.EditOver(place, answered=False))
         elif results.unsent(message.result):
-            self._decide(outbox.EditOver(place, unsent=True))
+            self._decide(outbox_state.EditOver(place, unsent=True))
         else:
             if message.result.get("success") is True:
-                self._decide(outbox.EditDone(place))
+                self._decide(outbox_state.EditDone(place))
             spaced = EditSpaced(chat=message.chat, message_id=message.message_id)
             self._ctx.set_timer(_timer(place), self._settings.edit_interval_s, spaced)
         if message.reply is not None:
@@ -222,7 +222,7 @@ class LiveAnswers:
 
     def spaced(self, message: EditSpaced) -> None:
         """Let the outbox edit the message."""
-        self._decide(outbox.EditOver((message.chat, message.message_id)))
+        self._decide(outbox_state.EditOver((message.chat, message.message_id)))
 
     def _end(self, shown: Shown) -> None:
         self._shown = {turn: other for turn, other in self._shown.items() if other is not shown}
@@ -234,5 +234,5 @@ class LiveAnswers:
             shown.ref.tell(message)
 
 
-def _timer(place: outbox.Place) -> str:
+def _timer(place: outbox_state.Place) -> str:
     return f"edit:{place[0]}:{place[1]}"

@@ -30,7 +30,7 @@ from actors.messages.store import (
     NextLinkGen,
     PutDelivery,
 )
-from actors.relay import outbox, results
+from actors.relay import outbox_state, results
 from actors.relay.actions import Send, read
 from actors.relay.courier import Courier
 from actors.relay.gathering import answer_all, answer_with, copy_answer
@@ -175,13 +175,13 @@ class RelayPeer(Actor):
         self._links[message.link_gen] = msgspec.structs.replace(link, descriptors=message.descriptors)
         if link.role is PeerRole.CONNECTOR:
             self._relays.tell(PlatformsKnown(peer=self._name, descriptors=message.descriptors))
-            self._courier.decide(outbox.LinkRose())
+            self._courier.decide(outbox_state.LinkRose())
             self._courier.live.link_came()
 
     def _link_down(self, gen: int) -> None:
         self._links.pop(gen, None)
         if self._current() is None:
-            self._courier.decide(outbox.LinkFell())
+            self._courier.decide(outbox_state.LinkFell())
 
     def _current(self) -> PeerLink | None:
         """The newest connector link whose handshake is done."""
@@ -195,7 +195,7 @@ class RelayPeer(Actor):
     def _close_links(self, message: CloseLinks) -> Any:
         if message.hold:
             self._holding = True
-            self._courier.decide(outbox.Held())
+            self._courier.decide(outbox_state.Held())
         if not self._links:
             return None
         reply = self.ctx.defer()

@@ -43,6 +43,7 @@ from tests.simulation.first_run import PORT, first_run, own_address
 from tests.simulation.simulation import Simulation
 
 BACKEND = 11_434
+STEP_SECONDS = 0.001
 CLOSING_SECONDS = 0.1
 """How long a stop may take to reach the backend (TRN-52)."""
 
@@ -62,9 +63,10 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class Act(msgspec.Struct, frozen=True):
-    """Something that somebody does to the turn at a moment of it."""
+    """Something that somebody does to the turn, so many seconds after the n-th event was heard of it."""
 
-    at: float
+    after: int
+    seconds: float
     what: Literal["stop", "take over", "watch"]
 
 
@@ -148,6 +150,7 @@ _REFUSALS = st.sampled_from(
         (Silence(),),
         (Reply(400, _error()),),
         (Reply(400, _error("context_length_exceeded")),),
+        (Reply(413, _error("context_length_exceeded")),),
         (Reply(401, _error()),),
         (Reply(404, "gone"),),
         (Reply(409, _error()),),
@@ -175,14 +178,12 @@ def cases(draw: st.DrawFn) -> Case:
     )
     responses = [
         draw(_stream(letter)) if draw(st.integers(0, 3)) else Response(draw(_REFUSALS))
-        for letter in LETTERS[: draw(st.integers(0, len(LETTERS)))]
+        for letter in LETTERS[: draw(st.integers(1, len(LETTERS)))]
     ]
-    moments = st.one_of(st.floats(0.0, 0.1), st.floats(0.0, 3.0), st.floats(0.0, 12.0))
+    delays = st.sampled_from([0.0, 0.0, 0.001, 0.02, 0.4, 4.0])
     kinds = st.sampled_from(["stop", "stop", "take over", "watch"])
-    acts = draw(st.lists(st.builds(Act, moments, kinds), max_size=3))
-    return Case(
-        draw(st.integers(0, 2**32)), lanes, tuple(responses), tuple(sorted(acts, key=lambda act: act.at))
-    )
+    acts = draw(st.lists(st.builds(Act, st.integers(0, 16), delays, kinds), max_size=3))
+    return Case(draw(st.integers(0, 2**32)), lanes, tuple(responses), tuple(acts))
 
 
 # What happens
@@ -202,8 +203,8 @@ class Played(msgspec.Struct):
     requests: list[Any]
     taken_over: bool
     """Whether somebody else has ended the row first."""
-    stopped: bool
-    """Whether a stop was answered with yes."""
+    stopped_at: float | None
+    """When a stop was first answered with yes."""
     clinging: list[str]
     """Requests whose connection was still open a moment after the stop."""
 
@@ -243,7 +244,9 @@ class Player:
         )
         self._backend = FakeBackend(port=BACKEND)
         self._opened: list[float] = []
-        self._taken_over = self._stopped = False
+        self._heard: list[tuple[float, Any]] = []
+        self._over = self._taken_over = False
+        self._stopped_at: float | None = None
         self._late: list[Any] = []
         self._clinging: list[str] = []
 
@@ -279,11 +282,11 @@ class Player:
                 ),
             )
             self._session_id = accepted.session_id
-            heard: list[tuple[float, Any]] = []
-            hearing = asyncio.ensure_future(self._hear(self._watch("/first"), heard))
+            hearing = asyncio.ensure_future(self._hear(self._watch("/first")))
             self._daemon.call(self._at("/sessions").tell, InboxReady(session_id=self._session_id))
             acting = [asyncio.ensure_future(self._act(act)) for act in self._case.acts]
             turn = await self._ended()
+            self._over = True
             await asyncio.gather(*acting)
             # Whatever still goes on after the end would be seen by then.
             await asyncio.sleep(TURN_SECONDS)
@@ -294,21 +297,23 @@ class Player:
         return Played(
             turn=turn,
             history=tuple(history),
-            heard=heard,
+            heard=self._heard,
             late=late,
             opened=self._opened,
             requests=[exchange.body for exchange in self._backend.exchanges],
             taken_over=self._taken_over,
-            stopped=self._stopped,
+            stopped_at=self._stopped_at,
             clinging=self._clinging,
         )
 
     async def _act(self, act: Act) -> None:
-        await asyncio.sleep(act.at)
+        while len(self._heard) < act.after and not self._over:
+            await asyncio.sleep(STEP_SECONDS)
+        await asyncio.sleep(act.seconds)
         match act.what:
             case "stop":
                 if await self._ask("/sessions", StopTurn(session_id=self._session_id, by="user")):
-                    self._stopped = True
+                    self._stopped_at = self._stopped_at or self._now()
             case "watch":
                 self._late.append(self._watch(f"/late-{len(self._late)}"))
             case "take over":
@@ -343,10 +348,10 @@ class Player:
         self._daemon.call(self._at("/sessions").tell, attach)
         return port
 
-    async def _hear(self, port: Any, heard: list[tuple[float, Any]]) -> None:
+    async def _hear(self, port: Any) -> None:
         while True:
             message = await port.receive()
-            heard.append((self._now(), message))
+            self._heard.append((self._now(), message))
             if isinstance(message, Cancelled):
                 self._simulation.loop.call_later(CLOSING_SECONDS, self._look_for_clinging)
 
