@@ -7,6 +7,7 @@ apart, and without a pace (``b-50-0-x``) they come at once. What follows is of n
 
 import asyncio
 import itertools
+from typing import cast
 
 import msgspec
 import uvloop
@@ -36,8 +37,8 @@ class Far(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
-        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
-        self._transport = transport
+        # uvloop's transports are no subclasses of asyncio's.
+        self._transport = cast("asyncio.Transport", transport)
         self._buffer = b""
 
     def data_received(self, data: bytes) -> None:
@@ -46,19 +47,20 @@ class Far(asyncio.Protocol):
         head, found, body = self._buffer.partition(b"\r\n\r\n")
         if not found:
             return
-        length = next(
-            int(line.split(b":")[1])
-            for line in head.lower().split(b"\r\n")
-            if line.startswith(b"content-length")
-        )
+        fields = dict(line.split(b": ", 1) for line in head.lower().split(b"\r\n")[1:])
+        length = int(fields.get(b"content-length", b"0"))
         if len(body) < length:
             return
         self._buffer = b""
+        if not body:
+            # Somebody looks whether there is a list of models.
+            self._transport.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
+            return
         _, count, pace, *_ = msgspec.json.decode(body)["model"].split("-")
         self._send(itertools.islice(PIECES, int(count)), int(pace) / 1000)
 
     def _send(self, pieces: "itertools.islice[bytes]", pace: float) -> None:
-        write = self._transport.write  # type: ignore[attr-defined]
+        write = self._transport.write
         if not pace:
             write(b"".join((FIRST, *pieces, LAST)))
             return
