@@ -55,12 +55,14 @@ def _step(state: State, event: Event, settings: TurnSettings) -> Step:
     if state.phase is Phase.ENDING:
         return ending.store(state, event)
     match event:
+        # The common one first: each pattern before it is paid for each chunk.
+        case Delta():
+            asked = state.phase is Phase.STREAMING or state.phase is Phase.OPENING
+            return streaming.delta(state, event, settings) if asked else (state, ())
         case StopAsked(by=by):
             return ending.stop(state, by)
         case BudgetOver():
             return ending.run_out(state)
-        case Delta() if state.phase in (Phase.OPENING, Phase.STREAMING):
-            return streaming.delta(state, event, settings)
         case Armed() if state.phase is Phase.OPENING:
             return replace(state, phase=Phase.STREAMING, armed=True), ()
         case Finished() if state.phase in (Phase.OPENING, Phase.STREAMING):
@@ -89,8 +91,6 @@ def _step(state: State, event: Event, settings: TurnSettings) -> Step:
 
 def _numbered(before: State, state: State, effects: tuple[Effect, ...]) -> Step:
     """Number the events, and each with the attempt that it is about."""
-    if not any(isinstance(effect, Emit) for effect in effects):
-        return state, effects
     seq, attempt, keep_upto = before.seq, max(1, before.attempt), before.keep_upto
     numbered: list[Effect] = []
     for effect in effects:
@@ -103,4 +103,6 @@ def _numbered(before: State, state: State, effects: tuple[Effect, ...]) -> Step:
                 fields = {"keep_upto": keep_upto}
             effect = Emit(effect.kind, fields, seq, attempt)
         numbered.append(effect)
+    if seq == before.seq:
+        return state, effects
     return replace(state, seq=seq, keep_upto=keep_upto), tuple(numbered)

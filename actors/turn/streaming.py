@@ -34,13 +34,13 @@ def delta(state: State, event: Delta, settings: TurnSettings) -> Step:
     new = replace(
         state, phase=Phase.STREAMING, armed=True, thinking=False, death=None, text=text, calls=calls
     )
-    before = len(state.text.partial)
+    before = state.text.length
     return follow(new, effects, lambda now: _keep(now, before, settings))
 
 
 def _keep(state: State, before: int, settings: TurnSettings) -> Step:
     """Flush the text so far if enough of it is new, or see to it that it will be; ``before`` is its former length."""
-    length = len(state.text.partial)
+    length = state.text.length
     if state.flushing or length == before:
         return state, ()
     if length - state.flushed >= max(settings.flush_bytes, length // FLUSH_SHARE):
@@ -50,15 +50,15 @@ def _keep(state: State, before: int, settings: TurnSettings) -> Step:
 
 def flush(state: State) -> Step:
     """Give the text so far to the store."""
-    partial = state.text.partial
-    if state.flushing or state.flushed == len(partial):
+    if state.flushing or state.flushed == state.text.length:
         return state, ()
+    partial = state.text.partial
     return replace(state, flushed=len(partial), flushing=True), (Flush(partial),)
 
 
 def flushed(state: State) -> Step:
     """The store has it: what came meanwhile is next."""
-    more = (ArmFlush(),) if state.flushed < len(state.text.partial) else ()
+    more = (ArmFlush(),) if state.flushed < state.text.length else ()
     return replace(state, flushing=False), more
 
 

@@ -48,6 +48,11 @@ class Text(msgspec.Struct, frozen=True):
         """All that was shown, and all that is held, reasoning excluded."""
         return self.content if self.closing else self.content + self._begun(self.tail)
 
+    @property
+    def length(self) -> int:
+        """The characters of ``partial``, without a copy of them: it is looked at for each piece of a long text."""
+        return len(self.content) + (0 if self.closing else len(self._begun(self.tail)))
+
     def feed(self, piece: str) -> tuple["Text", Shown]:
         """Take the stream's next piece of text."""
         if self.tags is ThinkTags.OFF or (self.tags is ThinkTags.LEADING and self.content):

@@ -84,9 +84,9 @@ class Exchange:
         """Send a part of the body; waits while the client does not read."""
         await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
 
-    async def end(self) -> None:
-        """End the body."""
-        await self._send({"type": "http.response.body", "body": b""})
+    async def end(self, chunk: bytes = b"") -> None:
+        """Send the last part of the body, and end it."""
+        await self._send({"type": "http.response.body", "body": chunk})
 
 
 def _too_large(limit: int) -> ApiError:

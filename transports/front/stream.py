@@ -54,6 +54,8 @@ class ChunkStream:
         self._settings = settings
         # Whether some of the answer was sent.
         self._partial = False
+        # What goes out with the next piece: each write of its own costs as much as a chunk.
+        self._before = b""
 
     async def say(self, text: str) -> None:
         """Send an answer that needs no turn."""
@@ -72,6 +74,7 @@ class ChunkStream:
             return None
         await self._begin()
         if isinstance(heard, Silence):
+            await self._write(b"")
             heard = await watch.next(budget.at_most(self._settings.keepalive_s))
         void = False
         while not isinstance(heard, End | Gone | Died | BegunAgain):
@@ -87,7 +90,7 @@ class ChunkStream:
                 await self._end(TOOK_TOO_LONG)
                 return CLIENT_GONE
             else:
-                await self._exchange.write(KEEPALIVE)
+                await self._write(KEEPALIVE)
             heard = await watch.next(budget.at_most(self._settings.keepalive_s))
         return await self._over(heard, void)
 
@@ -106,7 +109,11 @@ class ChunkStream:
 
     async def _begin(self) -> None:
         await self._exchange.start(200, HEADERS)
-        await self._exchange.write(self._chunks.role())
+        self._before = self._chunks.role()
+
+    async def _write(self, chunk: bytes) -> None:
+        before, self._before = self._before, b""
+        await self._exchange.write(before + chunk)
 
     async def _piece(self, heard: Text | Called) -> None:
         self._partial = True
@@ -115,7 +122,7 @@ class ChunkStream:
             if isinstance(heard, Text)
             else self._chunks.tool_calls(heard.calls)
         )
-        await self._exchange.write(chunk)
+        await self._write(chunk)
 
     async def _end(self, end: End) -> None:
         if end.code is None:
@@ -131,5 +138,4 @@ class ChunkStream:
                 partial=self._partial,
                 hermes=self._settings.compat_hermes,
             )
-        await self._exchange.write(last + DONE)
-        await self._exchange.end()
+        await self._exchange.end(self._before + last + DONE)

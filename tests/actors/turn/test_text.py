@@ -15,6 +15,7 @@ def feed(text, *pieces, finish=True):
     contents, reasonings = [], []
     for piece in pieces:
         text, shown = text.feed(piece)
+        assert text.length == len(text.partial)
         contents.append(shown.content)
         reasonings.append(shown.reasoning)
     if finish:
