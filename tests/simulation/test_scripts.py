@@ -140,6 +140,7 @@ PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
 QUICK = settings(max_examples=100, derandomize=True, database=None, phases=PHASES, deadline=None)
 
 
+@pytest.mark.timeout(300)
 @QUICK
 @given(case=cases())
 def test_trn_whatever_happens_what_is_shown_is_stored_once(case):
@@ -147,6 +148,7 @@ def test_trn_whatever_happens_what_is_shown_is_stored_once(case):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @settings(
     max_examples=2000,
     database=None,
