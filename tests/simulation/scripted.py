@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from actors.exceptions import Conflict
 from actors.messages.rows import Entry, HistoryRow, Origin, TurnRow, TurnState
-from actors.messages.session import AttachWatcher, InboxReady, StopTurn, TurnOutcome
+from actors.messages.session import AttachWatcher, FollowTurns, InboxReady, StopTurn, TurnOutcome
 from actors.messages.store import AcceptMessage, EndTurn, GetTurn, ReadHistory
 from actors.messages.turn import Cancelled, TurnEvent
 from bin.config import load
@@ -67,7 +67,7 @@ class Act(msgspec.Struct, frozen=True):
 
     after: int
     seconds: float
-    what: Literal["stop", "take over", "watch"]
+    what: Literal["stop", "take over", "turn again", "watch"]
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -181,7 +181,7 @@ def cases(draw: st.DrawFn) -> Case:
         for letter in LETTERS[: draw(st.integers(1, len(LETTERS)))]
     ]
     delays = st.sampled_from([0.0, 0.0, 0.001, 0.02, 0.4, 4.0])
-    kinds = st.sampled_from(["stop", "stop", "take over", "watch"])
+    kinds = st.sampled_from(["stop", "stop", "take over", "turn again", "watch"])
     acts = draw(st.lists(st.builds(Act, st.integers(0, 16), delays, kinds), max_size=3))
     return Case(draw(st.integers(0, 2**32)), lanes, tuple(responses), tuple(acts))
 
@@ -201,8 +201,12 @@ class Played(msgspec.Struct):
     opened: list[float]
     """When requests went out."""
     requests: list[Any]
-    taken_over: bool
-    """Whether somebody else has ended the row first."""
+    taken_over: float | None
+    """When somebody else has ended the row first, for good."""
+    given_back: dict[int, float]
+    """The generations under which it was ended to be turned again, and when."""
+    followed: list[tuple[float, Any]]
+    """What somebody was told who follows the session through all of its turns, and when."""
     stopped_at: float | None
     """When a stop was first answered with yes."""
     clinging: list[str]
@@ -245,7 +249,10 @@ class Player:
         self._backend = FakeBackend(port=BACKEND)
         self._opened: list[float] = []
         self._heard: list[tuple[float, Any]] = []
-        self._over = self._taken_over = False
+        self._followed: list[tuple[float, Any]] = []
+        self._over = False
+        self._taken_over: float | None = None
+        self._given_back: dict[int, float] = {}
         self._stopped_at: float | None = None
         self._late: list[Any] = []
         self._clinging: list[str] = []
@@ -282,7 +289,10 @@ class Player:
                 ),
             )
             self._session_id = accepted.session_id
-            hearing = asyncio.ensure_future(self._hear(self._watch("/first")))
+            hearing = [
+                asyncio.ensure_future(self._hear(self._watch("/first"), self._heard)),
+                asyncio.ensure_future(self._hear(self._follow("/follower"), self._followed)),
+            ]
             self._daemon.call(self._at("/sessions").tell, InboxReady(session_id=self._session_id))
             acting = [asyncio.ensure_future(self._act(act)) for act in self._case.acts]
             turn = await self._ended()
@@ -290,7 +300,8 @@ class Player:
             await asyncio.gather(*acting)
             # Whatever still goes on after the end would be seen by then.
             await asyncio.sleep(TURN_SECONDS)
-            hearing.cancel()
+            for ears in hearing:
+                ears.cancel()
             history = await self._ask("/store", ReadHistory(session_id=self._session_id))
             late = [_rest(port) for port in self._late]
             assert await self._daemon.stop() == 0
@@ -302,6 +313,8 @@ class Player:
             opened=self._opened,
             requests=[exchange.body for exchange in self._backend.exchanges],
             taken_over=self._taken_over,
+            given_back=self._given_back,
+            followed=self._followed,
             stopped_at=self._stopped_at,
             clinging=self._clinging,
         )
@@ -316,10 +329,10 @@ class Player:
                     self._stopped_at = self._stopped_at or self._now()
             case "watch":
                 self._late.append(self._watch(f"/late-{len(self._late)}"))
-            case "take over":
-                await self._take_over()
+            case "take over" | "turn again":
+                await self._take_over(again=act.what == "turn again")
 
-    async def _take_over(self) -> None:
+    async def _take_over(self, *, again: bool) -> None:
         turn = await self._ask("/store", GetTurn(inbox_id="i"))
         if turn is None or turn.state is not TurnState.RUNNING:
             return
@@ -328,17 +341,23 @@ class Player:
             turn_gen=turn.turn_gen,
             state=TurnState.INTERRUPTED,
             reason="elsewhere",
+            again=again,
             at=self._simulation.clock.wall(),
         )
         with contextlib.suppress(Conflict):
             await self._ask("/store", end)
-            self._taken_over = True
+            if again:
+                self._given_back[turn.turn_gen] = self._now()
+            else:
+                self._taken_over = self._now()
 
     async def _ended(self) -> TurnRow:
-        for _ in range(int(2 * TURN_SECONDS)):
-            turn: TurnRow | None = await self._ask("/store", GetTurn(inbox_id="i"))
-            if turn is not None and turn.ended_at is not None:
+        turn: TurnRow | None = None
+        for _ in range(int((2 + len(self._case.acts)) * TURN_SECONDS)):
+            turn = await self._ask("/store", GetTurn(inbox_id="i"))
+            if turn is not None and turn.ended_at is not None and turn.turn_gen not in self._given_back:
                 return turn
+            self._daemon.call(self._at("/sessions").tell, self._following)
             await asyncio.sleep(1)
         raise AssertionError(f"the turn does not come to its end: {turn}")
 
@@ -348,11 +367,18 @@ class Player:
         self._daemon.call(self._at("/sessions").tell, attach)
         return port
 
-    async def _hear(self, port: Any) -> None:
+    def _follow(self, path: str) -> Any:
+        port = self._daemon.call(self._daemon.system.port, path)
+        # To be said again now and then, or it counts as gone.
+        self._following = FollowTurns(session_id=self._session_id, watcher=port, after_gen=0, after_seq=0)
+        self._daemon.call(self._at("/sessions").tell, self._following)
+        return port
+
+    async def _hear(self, port: Any, heard: list[tuple[float, Any]]) -> None:
         while True:
             message = await port.receive()
-            self._heard.append((self._now(), message))
-            if isinstance(message, Cancelled):
+            heard.append((self._now(), message))
+            if heard is self._heard and isinstance(message, Cancelled):
                 self._simulation.loop.call_later(CLOSING_SECONDS, self._look_for_clinging)
 
     def _look_for_clinging(self) -> None:
