@@ -182,7 +182,7 @@ def cases(draw: st.DrawFn) -> Case:
     ]
     delays = st.sampled_from([0.0, 0.0, 0.001, 0.02, 0.4, 4.0])
     kinds = st.sampled_from(["stop", "stop", "take over", "turn again", "watch"])
-    acts = draw(st.lists(st.builds(Act, st.integers(0, 16), delays, kinds), max_size=3))
+    acts = draw(st.lists(st.builds(Act, st.integers(0, 14), delays, kinds), min_size=1, max_size=3))
     return Case(draw(st.integers(0, 2**32)), lanes, tuple(responses), tuple(acts))
 
 
@@ -340,12 +340,15 @@ class Player:
             turn_id=turn.turn_id,
             turn_gen=turn.turn_gen,
             state=TurnState.INTERRUPTED,
-            reason="elsewhere",
+            reason="given back" if again else "elsewhere",
             again=again,
             at=self._simulation.clock.wall(),
         )
         with contextlib.suppress(Conflict):
-            await self._ask("/store", end)
+            row = await self._ask("/store", end)
+            if row.reason != end.reason:
+                # Another one was first: what it has stored is the answer.
+                return
             if again:
                 self._given_back[turn.turn_gen] = self._now()
             else:

@@ -149,9 +149,16 @@ def _check_given_back(played: Played) -> None:
 
 
 def _check_silence(since: float, own: list[tuple[float, Any]]) -> None:
-    """A turn whose row is another's by now finds that out when it next writes what it has shown."""
+    """A turn whose row is another's finds that out when it next writes what it shows, if that is not void before."""
     assert not any(isinstance(event, StateChange) and event.state in OVER for _, event in own)
-    written = [at for at, event in own if isinstance(event, Content) and at > since]
+    void = [at for at, event in own if isinstance(event, StreamDiscarded)]
+    written = [
+        at
+        for at, event in own
+        if isinstance(event, Content)
+        and at > since
+        and not any(at <= gone < at + WRITTEN_SECONDS for gone in void)
+    ]
     assert not written or own[-1][0] < written[0] + WRITTEN_SECONDS
 
 
