@@ -6,9 +6,11 @@ from typing import Any
 import structlog
 
 from actors.exceptions import ActorStopped, DeadlineExceeded, MailboxFull, RuntimeFault, TurnkeepError
+from actors.messages.base import Message
 from actors.messages.session import AttachWatcher, DetachWatcher, StopTurn
 from actors.messages.store import GetTurn
 from actors.runtime import Budget
+from actors.runtime.clock import Timer
 from transports.front.edges import Edges
 from transports.front.feed import FAILED, SLOW_READER, End, Feed, Heard, Silence, Unsettled
 
@@ -24,6 +26,10 @@ TOO_SLOW = End(
 """The turn goes on: whoever reads slowly has not gone away."""
 
 
+class WaitOver(Message, frozen=True, kw_only=True):
+    """The wait for the next event is over."""
+
+
 class Watch:
     """One watcher of the turn over one inbox row. ``port`` is where its events arrive."""
 
@@ -34,6 +40,11 @@ class Watch:
         self._turn_id = turn_id
         self._feed = Feed()
         self._heard: deque[Heard] = deque()
+        # When the wait under way is over, and the timer that looks whether it is, with the time at which it does.
+        self._due = 0.0
+        self._timer: Timer | None = None
+        self._looks_at = 0.0
+        self._waits = False
         self.port = edges.system.port(f"/front/{inbox_id}", edges.settings.stream_queue)
 
     def attach(self) -> None:
@@ -44,7 +55,7 @@ class Watch:
         """Return the next thing worth telling the client; Silence at the end of ``budget``."""
         while not self._heard:
             try:
-                message = await self.port.receive(budget)
+                message = await self._receive(budget)
             except DeadlineExceeded:
                 # Its session may have been restarted under it.
                 self.attach()
@@ -57,6 +68,44 @@ class Watch:
             self._heard.extend(self._feed.hear(message))
         heard = self._heard.popleft()
         return await self._settle() if isinstance(heard, Unsettled) else heard
+
+    async def _receive(self, budget: Budget) -> Message:
+        """
+        Return the next message at the port. Raises as that does.
+
+        There is one timer for many waits, each of which only moves the mark that it looks at: a timer for each would be
+        a tenth of what a chunk costs.
+        """
+        self._due = budget.deadline
+        while True:
+            if self._timer is None or self._due < self._looks_at:
+                self._look_later()
+            self._waits = True
+            try:
+                message = await self.port.receive()
+            finally:
+                self._waits = False
+            if not isinstance(message, WaitOver):
+                return message
+            if budget.expired():
+                raise DeadlineExceeded(f"a message at {self.port.path}")
+
+    def _look_later(self) -> None:
+        clock = self._edges.system.clock
+        if self._timer is not None:
+            self._timer.cancel()
+        self._looks_at = self._due
+        self._timer = clock.call_later(max(0.0, self._due - clock.monotonic()), self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        if not self._waits:
+            # The next wait begins with a timer.
+            return
+        if self._edges.system.clock.monotonic() < self._due:
+            self._look_later()
+        else:
+            self.port.tell(WaitOver())
 
     async def _settle(self) -> Heard:
         budget = self._edges.within(self._edges.settings.store_s)
@@ -79,6 +128,9 @@ class Watch:
     def close(self) -> None:
         """Take no more events."""
         self.port.close()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _tell(self, message: Any) -> None:
         try:
