@@ -96,6 +96,25 @@ async def test_trn_13_what_fails_after_the_compaction_is_said_itself(boot, clien
     assert session.last_error == turn.error
 
 
+async def test_trn_13_a_fault_of_our_own_after_the_compaction_is_named(boot, client, backend):
+    harness = await boot()
+    api = Api(client, harness)
+    await talk(api, "one")
+    backend.script(OVERFLOW, when="two")
+    backend.script(Text("Summary."), Finish(), when=SUMMARISING)
+
+    def fault():
+        raise ValueError("canary")
+
+    # The turn's first request, the summary's, and the one after it.
+    harness.system.failpoints.set("lane.prepare", fault, at=3)
+    assert (await api.say("two", "c1"))[0] != 200
+    (session,) = await harness.ask("/store", ListSessions())
+    assert "ValueError" in session.last_error and "canary" not in session.last_error
+    assert "Context window exceeded" not in session.last_error
+    assert [is_summary(exchange) for exchange in backend.exchanges[1:]] == [False, True]
+
+
 async def test_trn_20_an_overflow_in_mid_stream_is_recovered_from(boot, client, backend):
     api = Api(client, await boot(lane={"hold_back": True}))
     await talk(api, "one")

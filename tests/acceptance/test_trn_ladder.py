@@ -183,6 +183,25 @@ async def test_trn_26_23_an_answer_that_cannot_begin_again_fails_with_its_death(
     assert "stream.retry.recreate_failed" in [entry["event"] for entry in logged]
 
 
+async def test_trn_23_a_client_that_was_closed_is_not_what_an_answer_that_died_fails_with(boot, backend):
+    harness = await boot()
+    backend.script(*DYING)
+
+    def closed():
+        raise RuntimeError("client has been closed")
+
+    harness.system.failpoints.set("lane.request", closed, at=2)
+    with structlog.testing.capture_logs() as logged:
+        async with Watched(harness) as chat:
+            await chat.say()
+            turn = await chat.over()
+    assert "died mid-response (ReadError)" in turn.error and len(backend.exchanges) == 1
+    assert "been closed" not in str(chat.events) + str(turn) + str(logged)
+    assert [entry["error_class"] for entry in logged if entry["event"] == "stream.retry.recreate_failed"] == [
+        "RuntimeError"
+    ]
+
+
 async def test_trn_27_a_refused_key_on_the_way_is_reported_itself(boot, backend):
     harness = await boot()
     backend.script(*DYING)
