@@ -3,6 +3,7 @@
 import difflib
 import enum
 import os
+import stat
 import tomllib
 import types
 import typing
@@ -26,6 +27,9 @@ from storage.settings import RetentionSettings, StoreSettings
 from transports.backends.settings import LaneSettings
 from transports.front.admin_settings import AdminSocketSettings
 from transports.front.settings import FrontSettings
+
+MOST_BYTES = 4 << 20
+"""The largest configuration file that is read."""
 
 
 class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,6 +146,7 @@ def describe(loaded: Loaded) -> list[tuple[str, str, str]]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
+        _check_file(path)
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigError(f"there is no configuration file {path}") from None
@@ -151,6 +156,17 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not UTF-8 text") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not valid TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{path} is not valid TOML: it is nested too deeply") from None
+
+
+def _check_file(path: Path) -> None:
+    """Refuse what would be read for ever, or only once, as the file is read again while the daemon runs."""
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise ConfigError(f"{path} is no regular file; write the configuration to one")
+    if found.st_size > MOST_BYTES:
+        raise ConfigError(f"{path} has {found.st_size} bytes; a configuration has {MOST_BYTES} at most")
 
 
 def _check_keys(values: Mapping[str, Any], struct: type[msgspec.Struct], prefix: str) -> None:
@@ -212,6 +228,8 @@ def _put(values: dict[str, Any], key: str, value: Any) -> None:
     *path, last = key.split(".")
     for part in path:
         values = values.setdefault(part, {})
+        if not isinstance(values, dict):
+            raise ConfigError(f"setting {part}: expected a table [{part}], got {values!r}")
     values[last] = value
 
 

@@ -140,13 +140,18 @@ def loop_factory() -> Any:
 
 
 async def _cancel_rest() -> list[str]:
-    """Cancel what still runs on the loop; return the names of what does not end even then."""
+    """Cancel what still runs on the loop and end its threads; return the names of what does not end even then."""
     rest = asyncio.all_tasks() - {asyncio.current_task()}
     for task in rest:
         task.cancel()
     if rest:
         await asyncio.wait(rest, timeout=CLOSE_SECONDS)
-    return sorted(task.get_name() for task in rest if not task.done())
+    unended = sorted(task.get_name() for task in rest if not task.done())
+    # One may be in a disk that does not answer. It is not cancelled: that would wait for the thread, too.
+    threads = asyncio.ensure_future(asyncio.get_running_loop().shutdown_default_executor())
+    if not (await asyncio.wait({threads}, timeout=CLOSE_SECONDS))[0]:
+        unended.append("a thread")
+    return unended
 
 
 async def _serve(config: Config, reread: Rereading, ready_file: Path | None) -> int:

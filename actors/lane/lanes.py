@@ -29,6 +29,9 @@ from actors.supervision.nursery import Nursery, RestartChild, name_of
 
 log = structlog.get_logger("turnkeep.lane")
 
+READ_SECONDS = 5.0
+"""How long the configuration is waited for: a disk that does not answer would keep every later reading waiting."""
+
 
 class LanesRead(ControlMessage, frozen=True, kw_only=True):
     """The configuration has been read; ``why`` says what is wrong in it if it cannot be used."""
@@ -169,9 +172,12 @@ class Lanes(Actor):
 
     async def _read_beside(self) -> None:
         try:
-            read = LanesRead(lanes=await asyncio.to_thread(self._read))
+            async with asyncio.timeout(READ_SECONDS):
+                read = LanesRead(lanes=await asyncio.to_thread(self._read))
         except ConfigError as error:
             read = LanesRead(lanes=None, why=str(error))
+        except TimeoutError:
+            read = LanesRead(lanes=None, why=f"it could not be read within {READ_SECONDS:g} s")
         except Exception as error:
             read = LanesRead(lanes=None, why=f"it could not be read ({type(error).__name__})")
         self.ctx.ref.tell(read)

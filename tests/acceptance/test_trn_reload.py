@@ -1,7 +1,10 @@
 """TRN-4, 5, 14: lanes that are set anew while turns run, through the real composition and through the daemon."""
 
 import asyncio
+import contextlib
+import fcntl
 import json
+import os
 import signal
 import sys
 
@@ -195,6 +198,38 @@ async def test_a_broken_file_is_refused_and_said_and_the_lanes_stay(tmp_path, ba
         await hang_up(daemon, "lanes.reloaded")
         assert await answer(client, daemon) == "reply to: hi"
         assert await daemon.stop() == 0
+    assert [exchange.body["model"] for exchange in backend.exchanges] == ["fake-1", "fake-2"]
+
+
+@contextlib.contextmanager
+def unanswered(path):
+    """Have whoever opens the file wait, as a disk does that does not answer: the kernel waits for this lease."""
+    ignored = signal.signal(signal.SIGIO, signal.SIG_IGN)
+    file = os.open(path, os.O_RDWR)
+    try:
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        yield
+    finally:
+        os.close(file)
+        signal.signal(signal.SIGIO, ignored)
+
+
+async def test_a_file_that_is_never_read_to_its_end_keeps_neither_a_later_reading_nor_the_end_waiting(
+    tmp_path, backend, client
+):
+    async with Daemon(tmp_path / "data", config=configured(backend)) as daemon:
+        config = tmp_path / "data.toml"
+        with unanswered(config):
+            await hang_up(daemon, "lanes.not_reloaded")
+            assert "could not be read within 5 s" in daemon.log
+            assert await answer(client, daemon) == "reply to: hi"
+            # Another file takes its place.
+            (tmp_path / "new.toml").write_text(configured(backend, "fake-2"))
+            (tmp_path / "new.toml").replace(config)
+            await hang_up(daemon, "lanes.reloaded")
+            assert await answer(client, daemon) == "reply to: hi"
+            await daemon.stop()
+        assert "ended without a thread" in daemon.log
     assert [exchange.body["model"] for exchange in backend.exchanges] == ["fake-1", "fake-2"]
 
 

@@ -1,5 +1,8 @@
 """The configuration: sources and their order, and errors that name the key and what to write instead."""
 
+import os
+from pathlib import Path
+
 import pytest
 
 from actors.exceptions import ConfigError
@@ -112,6 +115,27 @@ def test_a_missing_file_and_half_a_lane_are_said(tmp_path):
         load(environment={"TURNKEEP_BASE_URL": "http://x/v1"})
     with pytest.raises(ConfigError, match="TURNKEEP_BASE_URL is not"):
         load(environment={"TURNKEEP_MODEL": "m"})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = " + "[" * 5000, "nested too deeply"),
+        ("#" * (4 << 20) + "\n", "4194305 bytes"),
+        ("server = 3\n", r"setting server: expected a table \[server\], got 3"),
+    ],
+    ids=["deep", "large", "no table"],
+)
+def test_a_file_that_is_nothing_like_a_configuration_is_said(tmp_path, text, said):
+    with pytest.raises(ConfigError, match=said):
+        load(write(tmp_path, text), environment={}, arguments={"server.port": 0})
+
+
+def test_only_a_regular_file_is_read(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    for path in (tmp_path / "fifo", Path("/dev/zero"), tmp_path):
+        with pytest.raises(ConfigError, match=f"{path} is no regular file"):
+            load(path, environment={})
 
 
 def test_an_api_key_in_the_file_is_a_secret(tmp_path):
