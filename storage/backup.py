@@ -76,9 +76,9 @@ class Backup:
         return BackedUp(path=str(self._target), bytes=size)
 
     def _refuse(self) -> None:
-        if not self._target.is_absolute() or not self._target.name:
+        if not self._target.is_absolute() or not self._target.name or not _is_sayable(str(self._target)):
             raise Invalid(
-                f"{self._target} is no absolute path of a file, for example /var/backups/turnkeep.db"
+                f"{str(self._target)!r} is no absolute path of a file, for example /var/backups/turnkeep.db"
             )
         if os.path.lexists(self._target):
             raise Conflict(f"{self._target} exists already: choose another name, or move it away")
@@ -154,6 +154,14 @@ class Backup:
             os.fsync(directory)
         finally:
             os.close(directory)
+
+
+def _is_sayable(path: str) -> bool:
+    """Say whether the system can be told this path: a NUL ends it, and a lone surrogate has no bytes."""
+    try:
+        return b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
 
 
 @contextlib.contextmanager

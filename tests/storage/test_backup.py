@@ -122,6 +122,13 @@ async def test_a_path_that_names_no_file_is_refused(store, path):
         await back_up(store, path)
 
 
+@pytest.mark.parametrize("name", ["a\0b.db", "a\ud800.db"], ids=["NUL", "lone surrogate"])
+async def test_a_path_that_no_system_can_be_told_is_refused_and_the_store_goes_on(store, target, name):
+    with pytest.raises(Invalid, match="absolute path"):
+        await back_up(store, target.with_name(name))
+    assert (await back_up(store, target)).path == str(target) and only(target)
+
+
 async def test_a_directory_that_is_not_there_is_named(store, target):
     with pytest.raises(Unavailable, match=r"none/copy\.db cannot be written: No such file"):
         await back_up(store, target.parent / "none" / "copy.db")
