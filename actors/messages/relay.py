@@ -67,6 +67,12 @@ class ShowAnswer(ControlMessage, frozen=True, kw_only=True):
     route: Route
 
 
+class ShowDue(ControlMessage, frozen=True, kw_only=True):
+    """A turn has gone on for long enough that its answer is worth being shown before it is whole."""
+
+    turn_id: str
+
+
 class PeerRevoked(ControlMessage, frozen=True, kw_only=True):
     """Close the peer's links with 4401."""
 

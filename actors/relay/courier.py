@@ -23,6 +23,7 @@ from actors.messages.relay import (
     RunningRead,
     SettleAgain,
     ShowAnswer,
+    ShowDue,
 )
 from actors.messages.rows import DeliveryRow, DeliveryState
 from actors.messages.store import AdvanceDelivery, ClaimDeliveries, ListDeliveries, SettleDelivery
@@ -78,7 +79,9 @@ class Courier:
         """Take an answer, a timer or the news of a delivery; anything else is not for it."""
         match message:
             case ShowAnswer():
-                self.live.show(message)
+                self.live.want(message)
+            case ShowDue(turn_id=turn_id):
+                self.live.show(turn_id)
             case RunningRead():
                 self.live.show_running(message)
             case AnswerEdited():

@@ -203,7 +203,9 @@ def _react(state: State, event: Event, now: float, settings: RelaySettings) -> S
         case Heard(text=text):
             return replace(state, text=_bounded(state, state.text + text))
         case CaughtUp(seq=seq, text=text):
-            return replace(state, text=_bounded(state, text), attempt_seq=seq, attempt_at=0)
+            # It may have waited for as long as text has to wait, before anybody listened.
+            due_at = state.due_at if state.due_at is not None or not text else now
+            return replace(state, text=_bounded(state, text), attempt_seq=seq, attempt_at=0, due_at=due_at)
         case AttemptBegan(seq=seq):
             return replace(state, attempt_seq=seq, attempt_at=len(state.text))
         case Discarded(keep_upto=keep_upto):

@@ -13,6 +13,7 @@ import msgspec
 import structlog
 
 from actors.exceptions import RuntimeFault
+from actors.messages.descriptor import Descriptor
 from actors.messages.link import SendAction
 from actors.messages.relay import (
     AnswerEdited,
@@ -23,6 +24,7 @@ from actors.messages.relay import (
     LinkCame,
     RunningRead,
     ShowAnswer,
+    ShowDue,
 )
 from actors.messages.rows import DeliveryRow, Origin, TurnState
 from actors.messages.store import Unfinished
@@ -67,7 +69,8 @@ class LiveAnswers:
         self._settings = settings
         self._current = current
         self._decide = decide
-        # By turn.
+        # Both by turn: answers that may be whole before there is anything to show, and those that are being shown.
+        self._wanted: dict[str, ShowAnswer] = {}
         self._shown: dict[str, Shown] = {}
         # Messages whose edit the link has not answered yet.
         self._under_way: set[outbox_state.Place] = set()
@@ -84,21 +87,29 @@ class LiveAnswers:
             and link.link_gen not in self._mute
         )
 
-    def show(self, message: ShowAnswer) -> None:
-        """Begin to show an answer, if that can be done; it is sent when it is whole in any case."""
-        if message.turn_id in self._shown:
+    def want(self, message: ShowAnswer) -> None:
+        """Show an answer unless it is whole soon, if that can be done; it is sent when it is whole in any case."""
+        turn_id = message.turn_id
+        if turn_id in self._shown or turn_id in self._wanted:
             return
         for shown in list(self._shown.values()):
             if shown.inbox_id == message.inbox_id:
                 self._end(shown)
-        link = self._current()
-        if link is None or not self._settings.edit_streaming:
+        for other in list(self._wanted.values()):
+            if other.inbox_id == message.inbox_id:
+                self._forget(other.turn_id)
+        if self._descriptor(message) is not None:
+            self._wanted[turn_id] = message
+            due = ShowDue(turn_id=turn_id)
+            self._ctx.set_timer(_show_timer(turn_id), self._settings.edit_delay_s, due)
+
+    def show(self, turn_id: str) -> None:
+        """Begin to show an answer that is not whole yet."""
+        message = self._wanted.pop(turn_id, None)
+        descriptor = self._descriptor(message) if message is not None else None
+        if message is None or descriptor is None:
             return
-        platform = message.route.platform
-        descriptor = link.describes(platform)
-        if descriptor is None or not (descriptor.supports("send") and self.can_edit(link, platform)):
-            return
-        name = f"answer-{message.turn_id}"
+        name = f"answer-{turn_id}"
         if len(self._shown) >= self._settings.live_answers_max or self._ctx.child(name) is not None:
             return
         me = self._ctx.ref
@@ -114,7 +125,19 @@ class LiveAnswers:
             ),
             overflow=Overflow.DROP_OLDEST,
         )
-        self._shown[message.turn_id] = Shown(message.inbox_id, ref)
+        self._shown[turn_id] = Shown(message.inbox_id, ref)
+
+    def _descriptor(self, message: ShowAnswer) -> Descriptor | None:
+        """Return what the peer has said of the platform, if an answer can be shown there by edits."""
+        link, platform = self._current(), message.route.platform
+        if link is None or not self._settings.edit_streaming or not self.can_edit(link, platform):
+            return None
+        descriptor = link.describes(platform)
+        return descriptor if descriptor is not None and descriptor.supports("send") else None
+
+    def _forget(self, turn_id: str) -> None:
+        if self._wanted.pop(turn_id, None) is not None:
+            self._ctx.cancel_timer(_show_timer(turn_id))
 
     def gone(self, path: str) -> None:
         """Forget one whose actor has ended."""
@@ -136,7 +159,7 @@ class LiveAnswers:
         for turn, peer, route in message.turns or ():
             relayed = turn.state is TurnState.RUNNING and turn.origin is Origin.RELAY
             if relayed and peer == self._name and route is not None:
-                self.show(
+                self.want(
                     ShowAnswer(
                         peer=peer,
                         session_id=turn.session_id,
@@ -151,8 +174,10 @@ class LiveAnswers:
 
     def claimed(self, row: DeliveryRow) -> None:
         """End the one whose turn's end is in the outbox's hands."""
-        shown = self._shown.get(row.turn_id or "")
-        if shown is not None and not row.begins:
+        if row.begins or row.turn_id is None:
+            return
+        self._forget(row.turn_id)
+        if (shown := self._shown.get(row.turn_id)) is not None:
             self._end(shown)
 
     def settled(self, row: DeliveryRow) -> None:
@@ -232,6 +257,10 @@ class LiveAnswers:
         # One that has ended has nothing to be told.
         with contextlib.suppress(RuntimeFault):
             shown.ref.tell(message)
+
+
+def _show_timer(turn_id: str) -> str:
+    return f"show:{turn_id}"
 
 
 def _timer(place: outbox_state.Place) -> str:

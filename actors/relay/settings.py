@@ -41,7 +41,7 @@ class RelaySettings(msgspec.Struct, frozen=True, kw_only=True):
     edit_streaming: bool = True
     """Whether an answer is shown while it is being made, by edits, on platforms that can edit."""
     edit_delay_s: Wait = 0.5
-    """How long an answer's first text waits: one that is whole by then is sent once."""
+    """How long a turn goes on before its answer is looked at, and then a first text waits: one whole by then is sent once."""
     edit_interval_s: Annotated[float, msgspec.Meta(ge=0.05, le=LONGEST)] = 1.0
     """The least time between two edits of a message."""
     edit_slowest_s: Annotated[float, msgspec.Meta(ge=1, le=LONGEST)] = 30.0

@@ -89,9 +89,11 @@ def test_what_comes_while_the_beginning_is_on_its_way_is_shown_after_it():
     assert run(state, (2.0, Due()))[1] == (Edit("s1", "Hello"),)
 
 
-def test_one_who_comes_late_is_told_all_so_far():
-    _, effects = run(NEW, (0.0, CaughtUp(7, "Hello")), (0.5, Due()))
-    assert effects == (Begin("Hello"),)
+def test_what_was_said_before_anybody_listened_has_waited_already():
+    assert run(NEW, (0.0, CaughtUp(7, "Hello")))[1] == (Begin("Hello"),)
+    state, effects = run(NEW, (0.0, CaughtUp(2, "")))
+    assert effects == ()
+    assert run(state, (0.1, Heard("x")))[1] == (Wait(0.5),)
 
 
 def test_an_earlier_run_s_message_goes_on():
