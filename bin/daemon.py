@@ -9,7 +9,6 @@ import argparse
 import asyncio
 import contextlib
 import functools
-import gc
 import json
 import logging
 import os
@@ -33,6 +32,7 @@ from actors.messages.lifecycle import Down, StopStatus
 from actors.messages.relay import DrainRelays
 from actors.messages.session import DrainSessions
 from actors.runtime import Budget, Failpoints, Port, Ref, System, Watchdog
+from bin.collector import Collector
 from bin.compose import compose
 from bin.config import Config, LogSettings, default_data_dir, describe, load
 from bin.first_run import ADMIN, API, ensure_credentials
@@ -109,12 +109,11 @@ def _overrides(options: argparse.Namespace) -> dict[str, Any]:
 def _run(config: Config, reread: Rereading, ready_file: Path | None) -> int:
     # An HTTP client takes a fifth of a second to import, which is not taken from the loop (REL-5).
     specs(config.lane)
-    # What is there now stays: a full collection that looked at it each time would hold the loop for over 50 ms (REL-5).
-    gc.collect()
-    gc.freeze()
+    collector = Collector()
+    collector.start()
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            code = runner.run(_serve(config, reread, ready_file))
+            code = runner.run(_serve(config, reread, collector, ready_file))
             if unended := runner.run(_cancel_rest()):
                 # Closing the loop would wait for them, and they have had their budget.
                 _complain(f"ended without {', '.join(unended)}, which would not end", FAILED)
@@ -154,7 +153,7 @@ async def _cancel_rest() -> list[str]:
     return unended
 
 
-async def _serve(config: Config, reread: Rereading, ready_file: Path | None) -> int:
+async def _serve(config: Config, reread: Rereading, collector: Collector, ready_file: Path | None) -> int:
     # The database's thread needs the interpreter for moments, many times a second: it must not wait 5 ms for each.
     sys.setswitchinterval(SWITCH_SECONDS)
     database = await open_database(config.data_path, config.store)
@@ -170,8 +169,8 @@ async def _serve(config: Config, reread: Rereading, ready_file: Path | None) -> 
             await ensure_credentials(system, _at(system, "/store"), config.data_path)
             info = await _at(system, "/front").ask(FrontInfo(), Budget.of(system.clock, START_SECONDS))
             shown.enter_context(_announced(config, info.url, ready_file))
-            # The same for what has come with the start.
-            gc.freeze()
+            # What has come with the start stays, too.
+            collector.keep()
         except BaseException:
             await system.stop(root, Budget.of(system.clock, config.shutdown.budget_s))
             await _close(database)
