@@ -2,7 +2,7 @@
 
 from actors.messages import turn as events
 from actors.messages.lane import FailureClass
-from actors.turn import beginning, ending, ladder
+from actors.turn import beginning, ending, ladder, streaming
 from actors.turn.calls import Calls
 from actors.turn.effects import ArmBackoff, Compact, Effect, Emit, Warn
 from actors.turn.happenings import Compacted, Failed, NotCompacted
@@ -13,7 +13,20 @@ from actors.turn.text import Text
 
 
 def lose(state: State, event: Failed, settings: TurnSettings) -> Step:
-    """Go on after a request that was not accepted, or a stream that died."""
+    """
+    Go on after a request that was not accepted, or a stream that died.
+
+    What was said is kept, whether or not it is time for that: so the turn hears whether it is still the running one.
+    """
+    new, effects = _lose(state, event, settings)
+    if new.phase is Phase.ENDING:
+        # The store says so of the end.
+        return new, effects
+    new, kept = streaming.keep_now(new)
+    return new, (*kept, *effects)
+
+
+def _lose(state: State, event: Failed, settings: TurnSettings) -> Step:
     lost = Lost(event.failure, event.error_class)
     way = ladder.after(state, event, settings)
     if state.phase is Phase.STREAMING:

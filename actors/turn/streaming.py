@@ -56,6 +56,13 @@ def flush(state: State) -> Step:
     return replace(state, flushed=len(partial), flushing=True), (Flush(partial),)
 
 
+def keep_now(state: State) -> Step:
+    """Give what was said to the store, although it may have it; unless it has not answered for the last time yet."""
+    if state.flushing:
+        return state, ()
+    return replace(state, flushing=True), (Flush(state.partial),)
+
+
 def flushed(state: State) -> Step:
     """The store has it: what came meanwhile is next."""
     more = (ArmFlush(),) if state.flushed < state.text.length else ()

@@ -10,6 +10,8 @@ from actors.messages.rows import ENDED_TURNS, HistoryKind, TurnState
 from actors.messages.turn import (
     Cancelled,
     Content,
+    LaneRetry,
+    Retry,
     RunPhase,
     Snapshot,
     StateChange,
@@ -30,7 +32,7 @@ OVER = (RunPhase.IDLE, RunPhase.ERROR)
 """What is told last of a turn."""
 
 WRITTEN_SECONDS = 0.75
-"""How long after text was shown the store has been asked to keep it, and has answered."""
+"""How long after something to be kept the store has been asked to keep it, and has answered."""
 
 HOP_SECONDS = 0.001
 """How long a stop takes at most from the session that has answered it to its turn."""
@@ -149,16 +151,9 @@ def _check_given_back(played: Played) -> None:
 
 
 def _check_silence(since: float, own: list[tuple[float, Any]]) -> None:
-    """A turn whose row is another's finds that out when it next writes what it shows, if that is not void before."""
+    """A turn whose row is another's finds that out soon after it has shown something, or has lost an attempt."""
     assert not any(isinstance(event, StateChange) and event.state in OVER for _, event in own)
-    void = [at for at, event in own if isinstance(event, StreamDiscarded)]
-    written = [
-        at
-        for at, event in own
-        if isinstance(event, Content)
-        and at > since
-        and not any(at <= gone < at + WRITTEN_SECONDS for gone in void)
-    ]
+    written = [at for at, event in own if isinstance(event, Content | Retry | LaneRetry) and at > since]
     assert not written or own[-1][0] < written[0] + WRITTEN_SECONDS
 
 
