@@ -1,13 +1,40 @@
 """The real composition with a scripted backend, and HTTP clients for it."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 
+from tests.apart import Apart
+from tests.fakes.backend import FakeBackend
 from tests.harness import Harness
 from tests.sse import Stream
+
+
+@pytest.fixture(params=["in process", "as a process"])
+async def either(
+    request: pytest.FixtureRequest,
+    boot: Callable[..., Awaitable[Harness]],
+    tmp_path: Path,
+    backend: FakeBackend,
+) -> AsyncIterator[Callable[..., Awaitable[Harness | Apart]]]:
+    """Start the real composition, and then again the real daemon, with the fake backend as their only lane."""
+    if request.param == "in process":
+        yield boot
+        return
+    started: list[Apart] = []
+
+    async def start(**settings: Any) -> Apart:
+        lane = {"name": "fake", "base_url": backend.url, "model": "fake-1", **settings.pop("lane", {})}
+        daemon = Apart(tmp_path / "data", **{"lane": [lane], "turn.retry_base_s": 0.0, **settings})
+        started.append(await daemon.start())
+        return daemon
+
+    yield start
+    for daemon in started:
+        assert await daemon.stop() == 0
 
 
 @pytest.fixture

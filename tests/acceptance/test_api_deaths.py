@@ -42,9 +42,9 @@ async def ended(harness: Harness) -> TurnRow:
 
 @pytest.mark.parametrize("how", ["rst", "fin"])
 async def test_api_14_a_death_after_text_is_the_end_of_the_stream_and_of_its_turn(
-    boot: Boot, client: aiohttp.ClientSession, backend: FakeBackend, how: Any
+    either: Boot, client: aiohttp.ClientSession, backend: FakeBackend, how: Any
 ) -> None:
-    harness = await boot(**{"turn.retry_base_s": 30.0})
+    harness = await either(**{"turn.retry_base_s": 30.0})
     backend.script(Role(), Text("Hel"), Die(how))
     answer = await stream(Api(client, harness))
     last = (await answer.rest())[-1]
@@ -88,9 +88,9 @@ async def test_a_buffered_client_gets_the_final_answer_only(api: Api, backend: F
 
 
 async def test_a_lane_that_holds_back_shows_no_client_a_death(
-    boot: Boot, client: aiohttp.ClientSession, backend: FakeBackend
+    either: Boot, client: aiohttp.ClientSession, backend: FakeBackend
 ) -> None:
-    harness = await boot(lane={"hold_back": True})
+    harness = await either(lane={"hold_back": True})
     backend.script(*DYING)
     backend.script(*GOOD)
     answer = await stream(Api(client, harness))

@@ -70,8 +70,8 @@ async def test_an_overflow_is_answered_with_a_summary_and_the_conversation_goes_
     ]  # fmt: skip
 
 
-async def test_trn_12_a_death_and_then_an_overflow_are_recovered_from(boot, client, backend):
-    api = Api(client, await boot())
+async def test_trn_12_a_death_and_then_an_overflow_are_recovered_from(either, client, backend):
+    api = Api(client, await either())
     await talk(api, "one", "two")
     backend.script(Text("dead"), Die("rst"), when="three")
     backend.script(OVERFLOW, when="three")
@@ -82,8 +82,8 @@ async def test_trn_12_a_death_and_then_an_overflow_are_recovered_from(boot, clie
     assert [is_summary(exchange) for exchange in backend.exchanges[2:]] == [False, False, True, False]
 
 
-async def test_trn_13_what_fails_after_the_compaction_is_said_itself(boot, client, backend):
-    api = Api(client, await boot())
+async def test_trn_13_what_fails_after_the_compaction_is_said_itself(either, client, backend):
+    api = Api(client, await either())
     await talk(api, "one")
     backend.script(OVERFLOW, when="two")
     backend.script(Reply(403, "no"), when="two")
@@ -115,8 +115,8 @@ async def test_trn_13_a_fault_of_our_own_after_the_compaction_is_named(boot, cli
     assert [is_summary(exchange) for exchange in backend.exchanges[1:]] == [False, True]
 
 
-async def test_trn_20_an_overflow_in_mid_stream_is_recovered_from(boot, client, backend):
-    api = Api(client, await boot(lane={"hold_back": True}))
+async def test_trn_20_an_overflow_in_mid_stream_is_recovered_from(either, client, backend):
+    api = Api(client, await either(lane={"hold_back": True}))
     await talk(api, "one")
     error = b'data: {"error": {"code": "context_length_exceeded", "message": "x"}}\n\n'
     backend.script(Text("dead"), Raw(error), when="two")
@@ -128,8 +128,8 @@ async def test_trn_20_an_overflow_in_mid_stream_is_recovered_from(boot, client, 
     assert (await history(api.harness))[-1].content == "recovered"
 
 
-async def test_a_conversation_that_fills_most_of_the_window_is_compacted_first(boot, client, backend):
-    api = Api(client, await boot(lane={"context_window": 50, "chars_per_token": 4.0}))
+async def test_a_conversation_that_fills_most_of_the_window_is_compacted_first(either, client, backend):
+    api = Api(client, await either(lane={"context_window": 50, "chars_per_token": 4.0}))
     await talk(api, "x" * 60)
     backend.script(Text("Summary."), Finish(), when=SUMMARISING)
     # 60 and 70 characters so far, and 40: more than 80 % of 200.
@@ -139,8 +139,8 @@ async def test_a_conversation_that_fills_most_of_the_window_is_compacted_first(b
     assert summary_of(backend.exchanges[-1]) == "Summary."
 
 
-async def test_a_history_that_the_model_cannot_take_at_once_is_summarised_in_pieces(boot, client, backend):
-    api = Api(client, await boot())
+async def test_a_history_that_the_model_cannot_take_at_once_is_summarised_in_pieces(either, client, backend):
+    api = Api(client, await either())
     await talk(api, *(f"m{n} {'x' * 800}" for n in range(4)))
     before = len(backend.exchanges)
     backend.script(OVERFLOW, when="now")
@@ -155,8 +155,8 @@ async def test_a_history_that_the_model_cannot_take_at_once_is_summarised_in_pie
     assert summary_of(backend.exchanges[-1]) == "Summary."
 
 
-async def test_a_summary_that_nobody_writes_fails_the_turn_with_what_to_do(boot, client, backend):
-    api = Api(client, await boot())
+async def test_a_summary_that_nobody_writes_fails_the_turn_with_what_to_do(either, client, backend):
+    api = Api(client, await either())
     await talk(api, "one")
     backend.script(OVERFLOW, when="two")
     backend.script(Reply(403, "secret words"), when=SUMMARISING)

@@ -65,8 +65,8 @@ async def test_trn_2_three_deaths_fail_the_turn(boot, backend):
     assert [row.content.startswith(DEAD) for row in rows if row.kind is HistoryKind.INTERRUPTED] == [True]
 
 
-async def test_trn_3_a_stop_ends_the_backoff(boot, backend):
-    harness = await boot(**LONG)
+async def test_trn_3_a_stop_ends_the_backoff(either, backend):
+    harness = await either(**LONG)
     backend.script(Role(), Text("Hel"), Die("rst"))
     async with Watched(harness) as chat:
         await chat.say()
@@ -79,8 +79,8 @@ async def test_trn_3_a_stop_ends_the_backoff(boot, backend):
     assert turn.state is TurnState.CANCELLED and len(backend.exchanges) == 1
 
 
-async def test_trn_6_a_death_before_any_token(boot, backend):
-    harness = await boot()
+async def test_trn_6_a_death_before_any_token(either, backend):
+    harness = await either()
     backend.script(Role(), Die("rst"))
     backend.script(*GOOD)
     async with Watched(harness) as chat:
@@ -90,8 +90,8 @@ async def test_trn_6_a_death_before_any_token(boot, backend):
         assert chat.kinds[place + 1 : place + 3] == ["stream_discarded", "thinking_start"]
 
 
-async def test_trn_7_a_stop_after_a_death_before_any_token(boot, backend):
-    harness = await boot(**LONG)
+async def test_trn_7_a_stop_after_a_death_before_any_token(either, backend):
+    harness = await either(**LONG)
     backend.script(Role(), Die("rst"))
     async with Watched(harness) as chat:
         await chat.say()
@@ -102,8 +102,8 @@ async def test_trn_7_a_stop_after_a_death_before_any_token(boot, backend):
 
 
 @pytest.mark.parametrize("script", [(Hold("never"),), (Role(), Silence())])
-async def test_trn_8_a_stop_before_the_second_streams_first_chunk(boot, backend, script):
-    harness = await boot()
+async def test_trn_8_a_stop_before_the_second_streams_first_chunk(either, backend, script):
+    harness = await either()
     backend.script(Role(), Text("Hel"), Die("rst"))
     backend.script(*script)
     async with Watched(harness) as chat:
@@ -114,8 +114,8 @@ async def test_trn_8_a_stop_before_the_second_streams_first_chunk(boot, backend,
         assert await chat.rows() == [f"Hel\n\n{MARK}"]
 
 
-async def test_trn_9_a_stop_after_the_finish_reason(boot, backend):
-    harness = await boot(lane=ANYWHERE)
+async def test_trn_9_a_stop_after_the_finish_reason(either, backend):
+    harness = await either(lane=ANYWHERE)
     backend.script(Role(), Text("done-ish"), Finish(), Silence())
     async with Watched(harness) as chat:
         await chat.say()
@@ -126,8 +126,8 @@ async def test_trn_9_a_stop_after_the_finish_reason(boot, backend):
     assert turn.state is TurnState.CANCELLED
 
 
-async def test_trn_11_a_class_that_only_the_serving_lane_lists(boot, backend):
-    harness = await boot(lane={"retryable": ["BadRequest"]})
+async def test_trn_11_a_class_that_only_the_serving_lane_lists(either, backend):
+    harness = await either(lane={"retryable": ["BadRequest"]})
     backend.script(Role(), Text("x"), Event({"error": {"message": "odd", "type": "odd"}}))
     backend.script(*GOOD)
     async with Watched(harness) as chat:
@@ -136,8 +136,8 @@ async def test_trn_11_a_class_that_only_the_serving_lane_lists(boot, backend):
     assert len(backend.exchanges) == 2
 
 
-async def test_trn_22_a_death_that_is_not_worth_a_retry(boot, backend):
-    harness = await boot()
+async def test_trn_22_a_death_that_is_not_worth_a_retry(either, backend):
+    harness = await either()
     backend.script(Role(), Text("x"), Event({"error": {"message": "odd", "type": "odd"}}))
     async with Watched(harness) as chat:
         await chat.say()
@@ -146,8 +146,8 @@ async def test_trn_22_a_death_that_is_not_worth_a_retry(boot, backend):
     assert len(backend.exchanges) == 1
 
 
-async def test_trn_24_a_blip_after_the_finish_reason_is_a_clean_end(boot, backend):
-    harness = await boot(lane={"chars_per_token": 1.0})
+async def test_trn_24_a_blip_after_the_finish_reason_is_a_clean_end(either, backend):
+    harness = await either(lane={"chars_per_token": 1.0})
     backend.script(Role(), Text("whole"), Finish(), Die("rst"))
     async with Watched(harness) as chat:
         await chat.say()
@@ -158,8 +158,8 @@ async def test_trn_24_a_blip_after_the_finish_reason_is_a_clean_end(boot, backen
     assert (turn.estimated, turn.usage) == (True, status["usage"])
 
 
-async def test_trn_25_a_stop_in_the_window_before_the_answer_begins_again(boot, backend):
-    harness = await boot(lane=ANYWHERE)
+async def test_trn_25_a_stop_in_the_window_before_the_answer_begins_again(either, backend):
+    harness = await either(lane=ANYWHERE)
     backend.script(Role(), Text("Half an answer"), Die("rst"))
     backend.script(Hold("never"))
     async with Watched(harness) as chat:
@@ -202,8 +202,8 @@ async def test_trn_23_a_client_that_was_closed_is_not_what_an_answer_that_died_f
     ]
 
 
-async def test_trn_27_a_refused_key_on_the_way_is_reported_itself(boot, backend):
-    harness = await boot()
+async def test_trn_27_a_refused_key_on_the_way_is_reported_itself(either, backend):
+    harness = await either()
     backend.script(*DYING)
     backend.script(Reply(401, {}))
     async with Watched(harness) as chat:
@@ -212,8 +212,8 @@ async def test_trn_27_a_refused_key_on_the_way_is_reported_itself(boot, backend)
     assert "configured to mint a credential per call" in turn.error and "died" not in turn.error
 
 
-async def test_trn_50_a_stream_that_stalls_is_begun_again(boot, backend):
-    harness = await boot(lane={"idle_timeout_s": 0.2})
+async def test_trn_50_a_stream_that_stalls_is_begun_again(either, backend):
+    harness = await either(lane={"idle_timeout_s": 0.2})
     backend.script(Role(), Text("x"), Silence())
     backend.script(*GOOD)
     async with Watched(harness) as chat:

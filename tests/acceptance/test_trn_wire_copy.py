@@ -167,8 +167,8 @@ async def test_trn_42_arguments_are_made_legal_once_a_turn_and_stored_as_they_we
     assert (await stored(harness))[1].tool_calls[0].arguments == raw
 
 
-async def test_trn_42_what_a_model_wrote_is_stored_raw_and_goes_back_legal(boot, client, backend):
-    harness = await boot()
+async def test_trn_42_what_a_model_wrote_is_stored_raw_and_goes_back_legal(either, client, backend):
+    harness = await either()
     api = Api(client, harness)
     piece = {"index": 0, "id": "a", "function": {"name": "f", "arguments": '{"n": '}}
     backend.script(Role(), Event(chunk({"tool_calls": [piece]})), Finish("tool_calls"), Done())
