@@ -105,7 +105,8 @@ async def _are(harness, *states):
     return await delivery_states(harness) == list(states)
 
 
-@pytest.mark.parametrize(("failpoint", "kept"), [("relay.accept", 0), ("relay.before_ack", 1)])
+# While the store's answer is waited for, its commit may or may not have come.
+@pytest.mark.parametrize(("failpoint", "kept"), [("relay.accept", {0, 1}), ("relay.before_ack", {1})])
 async def test_rly_11_a_kill_around_the_commit_loses_nothing_and_turns_nothing_twice(
     tmp_path, failpoint, kept
 ):
@@ -120,7 +121,7 @@ async def test_rly_11_a_kill_around_the_commit_loses_nothing_and_turns_nothing_t
         await peer.buffered("b1", event("hello", "m1"))
         assert await daemon.ended() == -9
         assert not peer.of("inbound_ack")
-        assert _count(daemon, "SELECT count(*) FROM inbox") == kept
+        assert _count(daemon, "SELECT count(*) FROM inbox") in kept
         await peer.close()
         await daemon.start()
         await peer.dial()

@@ -30,7 +30,8 @@ async def fast(boot):
 
 
 async def connector(harness, **fields):
-    return await Connector(harness.url, "bot", await add_peer(harness, "bot", "discord:b1"), **fields).dial()
+    secret = await add_peer(harness, "bot", "discord:b1")
+    return await Connector(harness.url, "bot", secret, **{"supports_edit": True, **fields}).dial()
 
 
 async def says(peer, text="hello", message_id="m1", **source):
@@ -510,7 +511,7 @@ class Run:
         if env is not None:
             await self.daemon.stop()
             await self.daemon.start(env={"TURNKEEP_FAILPOINTS": env})
-        self.peer = await Connector(self.daemon.url, "bot", added["secret"]).dial()
+        self.peer = await Connector(self.daemon.url, "bot", added["secret"], supports_edit=True).dial()
         return self.peer
 
     async def again(self):

@@ -85,7 +85,7 @@ async def test_trn_18_a_stop_in_the_backoff_keeps_the_dead_text_and_the_row_begi
 async def test_trn_19_who_knows_no_discarded_text_is_served_all_the_same(boot, client, backend):
     harness = await boot(**{"turn.flush_s": 0.0})
     secret = await add_peer(harness, "bot", "discord:bot-1")
-    peer = Connector(harness.url, "bot", secret, supports_edit=False)
+    peer = Connector(harness.url, "bot", secret)
     await peer.dial()
     backend.script(*DYING)
     backend.script(*GOOD)

@@ -32,7 +32,7 @@ def descriptor(platform: str = "discord", **fields: Any) -> Frame:
         "label": platform.title(),
         "max_message_length": 2000,
         "supports_draft_streaming": False,
-        "supports_edit": True,
+        "supports_edit": False,
         "supports_threads": True,
         "markdown_dialect": "plain",
         "len_unit": "chars",

@@ -43,7 +43,7 @@ class Platform(Connector):
     """
 
     def __init__(self, url: str, name: str, secret: str, rng: random.Random, trace: Trace) -> None:
-        super().__init__(url, name, secret)
+        super().__init__(url, name, secret, supports_edit=True)
         self.random = rng
         self.trace = trace
         # Whether everything is answered well and at once.
