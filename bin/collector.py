@@ -3,7 +3,7 @@
 import gc
 from typing import Any
 
-OFTEN = 1
+OFTEN = 3
 """After how many collections of the middle generation a full one comes: the more often, the less is there to look at."""
 
 GROWTH = 2
